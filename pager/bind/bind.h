@@ -109,10 +109,4 @@ struct fy_value fy_raw_value(enum fy_type type, const void *bytes);
  * the real part of a complex value. */
 void fy_raw_store(enum fy_type type, const struct fy_value *value, void *bytes);
 
-/* Declared elements of a box of a view (its constraint applied). */
-uint64_t fy_view_elements(const struct fy_view *view, const int64_t *lo,
-                          const int64_t *n);
-/* ... of the whole view. */
-uint64_t fy_view_all_elements(const struct fy_view *view);
-
 #endif

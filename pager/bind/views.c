@@ -7,8 +7,6 @@
 
 #include "pager/bind/bind.h"
 
-#include <stdlib.h>
-
 static enum fy_reason
 status_reason(int status)
 {
@@ -16,164 +14,21 @@ status_reason(int status)
                                      : FY_REASON_UNSUPPORTED;
 }
 
-static int64_t
-clamp_add(int64_t a, int64_t b)
-{
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum)) {
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    }
-    return sum;
-}
-
-/* The j-th row's bounds of i in [0, extent) under the constraint. */
-static uint64_t
-row_count(const struct fy_view *view, const int64_t *lo, const int64_t *n,
-          int64_t j)
-{
-    int64_t second = view->sign * (lo[1] + j);
-    int64_t first =
-        view->lo == INT64_MIN ? INT64_MIN : clamp_add(view->lo, -second);
-    int64_t last =
-        view->hi == INT64_MAX ? INT64_MAX : clamp_add(view->hi, -second);
-
-    if (first < lo[0]) {
-        first = lo[0];
-    }
-    if (last > lo[0] + n[0] - 1) {
-        last = lo[0] + n[0] - 1;
-    }
-    return last < first ? 0 : (uint64_t)(last - first) + 1;
-}
-
-uint64_t
-fy_view_elements(const struct fy_view *view, const int64_t *lo,
-                 const int64_t *n)
-{
-    uint64_t count = 1;
-
-    if (view->naxes == 0) {
-        return 0;
-    }
-    for (unsigned k = 0; k < view->naxes; k++) {
-        if (n[k] <= 0) {
-            return 0;
-        }
-    }
-    for (unsigned k = view->sign != 0 ? 2 : 0; k < view->naxes; k++) {
-        count *= (uint64_t)n[k];
-    }
-    if (view->sign != 0) {
-        uint64_t box = 0;
-        for (int64_t j = 0; j < n[1]; j++) {
-            box += row_count(view, lo, n, j);
-        }
-        count *= box;
-    }
-    return count;
-}
-
-uint64_t
-fy_view_all_elements(const struct fy_view *view)
-{
-    const int64_t zero[FY_MAX_OPERAND_AXES] = {0};
-    return fy_view_elements(view, zero, view->extent);
-}
-
-/*
- * Whether two different index tuples of the box may name one element: then it
- * must not be written. Axes sorted by stride must each step over the span of
- * all smaller ones. Under a constraint the first two axes may overlap as a box
- * (bands stored with stride ld - 1) while their elements do not.
- */
-static bool
-may_repeat(const struct fy_view *view)
-{
-    uint64_t stride[FY_MAX_OPERAND_AXES + 1], last[FY_MAX_OPERAND_AXES + 1];
-    unsigned count = 0, k = 0;
-    uint64_t span = 0;
-
-    if (view->sign != 0 && view->naxes >= 2 && view->lo != INT64_MIN &&
-        view->hi != INT64_MAX) {
-        /* i = d - sign * j: axes (d, j) with strides s0, s1 - sign * s0. */
-        stride[count] = (uint64_t)llabs(view->stride[0]);
-        last[count++] = (uint64_t)(view->hi - view->lo);
-        stride[count] =
-            (uint64_t)llabs(view->stride[1] - view->sign * view->stride[0]);
-        last[count++] = (uint64_t)view->extent[1] - 1;
-        k = 2;
-    }
-    for (; k < view->naxes; k++) {
-        stride[count] = (uint64_t)llabs(view->stride[k]);
-        last[count++] = (uint64_t)view->extent[k] - 1;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        for (unsigned j = i + 1; j < count; j++) {
-            if (stride[j] < stride[i]) {
-                uint64_t t = stride[i];
-                stride[i] = stride[j];
-                stride[j] = t;
-                t = last[i];
-                last[i] = last[j];
-                last[j] = t;
-            }
-        }
-        if (last[i] == 0) {
-            continue;
-        }
-        if (stride[i] <= span) {
-            return true;
-        }
-        span += stride[i] * last[i]; /* fits: checked by check_span() */
-    }
-    return false;
-}
-
 /* Offsets of the box's ends, in bytes, must fit, and the address space too. */
 static enum fy_reason
 check_span(const struct fy_view *view)
 {
-    int64_t low = 0, high = 0, size = (int64_t)view->element_bytes;
+    int64_t low, high, size = (int64_t)view->element_bytes;
     uint64_t elements = 1;
+    bool fits = fy_view_span(view, &low, &high);
 
     for (unsigned k = 0; k < view->naxes; k++) {
-        int64_t reach;
-        if (__builtin_mul_overflow(view->extent[k] - 1, view->stride[k],
-                                   &reach) ||
-            __builtin_mul_overflow(reach, size, &reach) ||
-            __builtin_add_overflow(reach < 0 ? low : high, reach,
-                                   reach < 0 ? &low : &high) ||
-            __builtin_mul_overflow(elements, (uint64_t)view->extent[k],
-                                   &elements)) {
-            return FY_REASON_OVERFLOW;
-        }
+        fits = fits && !__builtin_mul_overflow(
+                           elements, (uint64_t)view->extent[k], &elements);
     }
-    if (high > INT64_MAX - size || elements > (uint64_t)(INT64_MAX / size)) {
-        return FY_REASON_OVERFLOW;
-    }
-    return FY_REASON_NONE;
-}
-
-static enum fy_reason
-check_addresses(const struct fy_view *view)
-{
-    int64_t low = 0, high = view->element_bytes;
-    uint64_t base = (uint64_t)(uintptr_t)view->host;
-
-    for (unsigned k = 0; k < view->naxes; k++) {
-        int64_t reach =
-            (view->extent[k] - 1) * view->stride[k] * view->element_bytes;
-        if (reach < 0) {
-            low += reach;
-        } else {
-            high += reach;
-        }
-    }
-    if (base > INT64_MAX || (uint64_t)-low > base ||
-        base > (uint64_t)(INT64_MAX - high)) {
-        return FY_REASON_OVERFLOW;
-    }
-    return FY_REASON_NONE;
+    return fits && elements <= (uint64_t)(INT64_MAX / size)
+               ? FY_REASON_NONE
+               : FY_REASON_OVERFLOW;
 }
 
 /* A node's truth, `absent' when there is none. */
@@ -359,10 +214,15 @@ bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
         return FY_REASON_UNMAPPED;
     }
     view->host = (char *)(uintptr_t)(base + (uint64_t)at);
-    if (view->access & FY_ACCESS_OUT && may_repeat(view)) {
+    if (view->access & FY_ACCESS_OUT && !fy_view_is_injective(view)) {
         return FY_REASON_OVERLAP;
     }
-    return allow_null ? FY_REASON_NONE : check_addresses(view);
+    struct fy_range range;
+    bool overflow = false;
+    if (!allow_null) {
+        (void)fy_view_range(view, &range, &overflow);
+    }
+    return overflow ? FY_REASON_OVERFLOW : FY_REASON_NONE;
 }
 
 enum fy_reason

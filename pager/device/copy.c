@@ -141,7 +141,7 @@ copy_box(char *to, const char *from, struct axis *axes, int naxes,
         copy_row(to, from, &one, unit);
         return;
     }
-    int64_t at[FY_COPY_AXES] = {0};
+    int64_t at[FY_MAX_OPERAND_AXES] = {0};
     for (;;) {
         copy_row(to, from, &axes[0], unit);
         int k = 1;
@@ -183,19 +183,19 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
     int inner = runs_inside(&axes[1], &axes[0], unit) ? 1 : 0;
     const struct axis *out = &axes[1 - inner], *in = &axes[inner];
     /* Only the rows in which some element lies: lo <= s * i + [a, b] <= hi. */
-    __int128 a = inner == 1 && c->sign < 0 ? -(__int128)(in->n - 1) : 0;
-    __int128 b = a + in->n - 1, from_i = c->lo - b, to_i = c->hi - a;
-    if (inner == 0 && c->sign < 0) {
-        from_i = a - c->hi;
-        to_i = b - c->lo;
+    __int128 a = inner == 1 && c->view.sign < 0 ? -(__int128)(in->n - 1) : 0;
+    __int128 b = a + in->n - 1, from_i = c->view.lo - b, to_i = c->view.hi - a;
+    if (inner == 0 && c->view.sign < 0) {
+        from_i = a - c->view.hi;
+        to_i = b - c->view.lo;
     }
     int64_t start, rows = clip(from_i, to_i, out->n, &start);
     for (int64_t i = start; i < start + rows; i++) {
-        __int128 lo = c->lo, hi = c->hi;
+        __int128 lo = c->view.lo, hi = c->view.hi;
         if (inner == 0) {
-            lo -= (__int128)c->sign * i;
-            hi -= (__int128)c->sign * i;
-        } else if (c->sign > 0) {
+            lo -= (__int128)c->view.sign * i;
+            hi -= (__int128)c->view.sign * i;
+        } else if (c->view.sign > 0) {
             lo -= i;
             hi -= i;
         } else {
@@ -217,40 +217,41 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
 static bool
 covers_box(const struct fy_copy *c)
 {
-    if (c->sign == 0) {
+    if (c->view.sign == 0) {
         return true;
     }
-    int64_t n1 = c->naxes > 1 ? c->extent[1] : 1;
-    __int128 least = c->sign < 0 ? -(__int128)(n1 - 1) : 0;
-    __int128 most =
-        (__int128)c->extent[0] - 1 + (c->sign > 0 ? (__int128)(n1 - 1) : 0);
-    return c->lo <= least && c->hi >= most;
+    int64_t n1 = c->view.naxes > 1 ? c->view.extent[1] : 1;
+    __int128 least = c->view.sign < 0 ? -(__int128)(n1 - 1) : 0;
+    __int128 most = (__int128)c->view.extent[0] - 1 +
+                    (c->view.sign > 0 ? (__int128)(n1 - 1) : 0);
+    return c->view.lo <= least && c->view.hi >= most;
 }
 
 static void
 run(const struct fy_copy *c, struct fy_host_access *access)
 {
-    struct axis axes[FY_COPY_AXES];
+    struct axis axes[FY_MAX_OPERAND_AXES];
     char *device = (char *)(uintptr_t)c->device;
     bool in = c->direction == FY_TO_DEVICE;
-    char *to = in ? device : c->host;
-    const char *from = in ? c->host : device;
-    uint32_t bytes = c->element_bytes;
+    char *to = in ? device : c->view.host;
+    const char *from = in ? c->view.host : device;
+    uint32_t bytes = c->view.element_bytes;
     struct unit unit = {bytes, access};
 
-    for (int k = 0; k < c->naxes; k++) {
-        if (c->extent[k] <= 0) {
+    for (int k = 0; k < c->view.naxes; k++) {
+        if (c->view.extent[k] <= 0) {
             return;
         }
-        int64_t host = c->host_stride[k] * (int64_t)bytes;
+        int64_t host = c->view.stride[k] * (int64_t)bytes;
         int64_t dev = c->device_stride[k] * (int64_t)bytes;
-        axes[k] = (struct axis){c->extent[k], in ? dev : host, in ? host : dev};
+        axes[k] =
+            (struct axis){c->view.extent[k], in ? dev : host, in ? host : dev};
     }
     if (covers_box(c)) {
-        copy_box(to, from, axes, c->naxes, unit);
+        copy_box(to, from, axes, c->view.naxes, unit);
         return;
     }
-    for (int k = c->naxes; k < FY_COPY_AXES; k++) {
+    for (int k = c->view.naxes; k < FY_MAX_OPERAND_AXES; k++) {
         axes[k] = (struct axis){1, 0, 0};
     }
     for (int64_t j = 0; j < axes[3].n; j++) {
@@ -284,62 +285,4 @@ fy_copy_put_back(const struct fy_copy *c)
     fy_host_access_begin(&access, c->direction == FY_TO_HOST, true);
     run(c, &access);
     return fy_host_access_end(&access);
-}
-
-/* 1 + 2 + ... + x */
-static __int128
-triangle(__int128 x)
-{
-    return x > 0 ? x * (x + 1) / 2 : 0;
-}
-
-/* Pairs of 0 <= i < n0, 0 <= j < n1 with i + j <= h. */
-static __int128
-pairs_up_to(__int128 n0, __int128 n1, __int128 h)
-{
-    if (h >= n0 + n1 - 2) {
-        return n0 * n1;
-    }
-    return triangle(h + 1) - triangle(h + 1 - n0) - triangle(h + 1 - n1) +
-           triangle(h + 1 - n0 - n1);
-}
-
-uint64_t
-fy_copy_elements(const struct fy_copy *c)
-{
-    __int128 count = 1;
-    for (int k = 0; k < c->naxes; k++) {
-        if (c->extent[k] <= 0) {
-            return 0;
-        }
-        if (k >= 2 || c->sign == 0) {
-            count *= c->extent[k];
-        }
-    }
-    if (c->sign == 0) {
-        return (uint64_t)count;
-    }
-    __int128 n0 = c->extent[0], n1 = c->naxes > 1 ? c->extent[1] : 1;
-    /* i - j is i + j' - (n1 - 1) with j' counted from the other end. */
-    __int128 shift = c->sign < 0 ? n1 - 1 : 0;
-    __int128 pairs = pairs_up_to(n0, n1, c->hi + shift) -
-                     pairs_up_to(n0, n1, c->lo + shift - 1);
-    return pairs < 0 ? 0 : (uint64_t)(count * pairs);
-}
-
-void
-fy_copy_shift_constraint(struct fy_copy *c, int64_t lo0, int64_t lo1)
-{
-    __int128 by = (__int128)lo0 + (__int128)c->sign * lo1;
-    __int128 lo = c->lo - by, hi = c->hi - by;
-    if (c->lo != INT64_MIN) {
-        c->lo = lo < INT64_MIN   ? INT64_MIN
-                : lo > INT64_MAX ? INT64_MAX
-                                 : (int64_t)lo;
-    }
-    if (c->hi != INT64_MAX) {
-        c->hi = hi < INT64_MIN   ? INT64_MIN
-                : hi > INT64_MAX ? INT64_MAX
-                                 : (int64_t)hi;
-    }
 }

@@ -9,30 +9,20 @@
 
 #include "pager/device/device.h"
 
-/* How many elements `copy' declares; 0 when an extent is not positive. */
-uint64_t fy_copy_elements(const struct fy_copy *copy);
-
 /*
- * Copies them, in the copy's direction, taking copy->device for an address of
+ * Copies the elements, in the copy's direction, taking copy->device for an address of
  * this process. The two sides must not overlap. Reads and writes nothing
  * between the elements, also on the side it writes.
  */
 void fy_copy_run(const struct fy_copy *copy);
 
 /*
- * The same, where copy->host is the program's memory, which may fault: the kernel
+ * The same, where copy->view.host is the program's memory, which may fault: the kernel
  * copies (host_access.h). FY_ERR_FAULT: not all elements were copied.
  */
 int fy_copy_run_host(const struct fy_copy *copy) FY_MUST_CHECK;
 
 /* The same, but copies all elements that can be accessed. */
 int fy_copy_put_back(const struct fy_copy *copy);
-
-/*
- * The constraint of the box that begins at lo[0], lo[1] inside a view with the
- * constraint lo <= i + sign * j <= hi: the same elements, counted from the
- * box. Unbounded sides stay unbounded.
- */
-void fy_copy_shift_constraint(struct fy_copy *copy, int64_t lo0, int64_t lo1);
 
 #endif

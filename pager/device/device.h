@@ -15,45 +15,26 @@
 
 #include "annotations/model/model.h"
 #include "common/status.h"
+#include "pager/device/view.h"
 
 struct fy_device; /* one opened device; first member of each implementation */
 struct fy_stream; /* operations on one stream run in order */
 struct fy_event;
-/* Bytes of the host program's memory. */
-struct fy_range {
-    uintptr_t start;
-    uint64_t bytes;
-    bool write; /* must be writable; else readable */
-};
-
-enum {
-    FY_COPY_AXES = 4
-};
-
 enum fy_direction {
     FY_TO_DEVICE,
     FY_TO_HOST
 };
 
 /*
- * A strided copy of exactly the elements (i0, i1, ...) with 0 <= ik < extent[k]
- * and, when sign != 0, lo <= i0 + sign * i1 <= hi. Strides are in elements and
- * may be negative or zero-extent; host and device point at element (0, 0, ..).
- * Bytes between those elements are neither read nor written on the host's
- * side, nor on a device's whose memory the CPU can address. Others may read
- * and write what lies between them: it belongs to the same buffer.
+ * A strided copy of exactly a view's elements. Bytes between them are neither read
+ * nor written on the host's side, nor on a device's whose memory the CPU can address.
+ * Others may read and write what lies between them: it belongs to the same buffer.
  */
 struct fy_copy {
     enum fy_direction direction;
-    void *host;
-    uint64_t device;
-    uint32_t element_bytes;
-    uint8_t naxes; /* 1..FY_COPY_AXES */
-    int8_t sign;   /* 0, +1, -1 */
-    int64_t extent[FY_COPY_AXES];
-    int64_t host_stride[FY_COPY_AXES];
-    int64_t device_stride[FY_COPY_AXES];
-    int64_t lo, hi; /* INT64_MIN / INT64_MAX: unbounded */
+    struct fy_view view;                        /* on the host's side */
+    uint64_t device;                            /* element (0, 0, ..) */
+    int64_t device_stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
 };
 
 enum fy_transform_kind {

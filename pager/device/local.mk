@@ -18,5 +18,7 @@ libfypager_la_SOURCES += \
 	pager/device/own_thread.c \
 	pager/device/own_thread.h \
 	pager/device/queue.c \
-	pager/device/queue.h
+	pager/device/queue.h \
+	pager/device/view.c \
+	pager/device/view.h
 EXTRA_DIST += pager/device/README.md

@@ -68,11 +68,12 @@ fy_queue_copy(struct fy_stream *stream, const struct fy_copy *copy)
 {
     struct fy_queue *q = queue_of(stream);
     struct fy_work work = {.kind = FY_WORK_COPY, .u.copy = *copy};
-    if (copy->naxes < 1 || copy->naxes > FY_COPY_AXES ||
-        copy->element_bytes == 0 || (copy->sign != 0 && copy->naxes < 2)) {
+    if (copy->view.naxes < 1 || copy->view.naxes > FY_MAX_OPERAND_AXES ||
+        copy->view.element_bytes == 0 ||
+        (copy->view.sign != 0 && copy->view.naxes < 2)) {
         return q->class->fail(q->device, FY_ERR_INVALID, "malformed copy");
     }
-    work.bytes = fy_copy_elements(copy) * copy->element_bytes;
+    work.bytes = fy_view_all_elements(&copy->view) * copy->view.element_bytes;
     return enqueue(stream, &work);
 }
 

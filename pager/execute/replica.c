@@ -11,39 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/device/copy.h"
 #include "pager/execute/executor.h"
 
 enum {
     ALIGN = 256
 };
 
-/*
- * Bytes from the lowest to the highest element of a tile on the device, and
- * from the lowest to element (0, 0, ..). False on overflow.
- */
+/* The tile's elements as they lie on the device; its bytes from the lowest to behind
+ * the highest, and from the lowest to element (0, 0, ..). False on overflow. */
 static bool
 device_span(const struct fy_tile *tile, uint32_t element_bytes,
             uint64_t *span_bytes, uint64_t *origin_bytes)
 {
-    __int128 below = 0, above = 0;
-    for (int k = 0; k < tile->naxes; k++) {
-        __int128 reach = (__int128)(tile->n[k] - 1) * tile->device_stride[k];
-        if (reach < 0) {
-            below -= reach;
-        } else {
-            above += reach;
-        }
-        if (below + above > INT64_MAX / 64) {
-            return false;
-        }
-    }
-    __int128 span = (below + above + 1) * element_bytes;
-    if (span > INT64_MAX / 2) {
+    struct fy_view v = {.element_bytes = element_bytes, .naxes = tile->naxes};
+    int64_t low, high;
+    memcpy(v.extent, tile->n, sizeof v.extent);
+    memcpy(v.stride, tile->device_stride, sizeof v.stride);
+    if (!fy_view_span(&v, &low, &high) || high > INT64_MAX / 2 + low) {
         return false;
     }
-    *span_bytes = (uint64_t)span;
-    *origin_bytes = (uint64_t)(below * element_bytes);
+    *span_bytes = (uint64_t)(high - low);
+    *origin_bytes = (uint64_t)-low;
     return true;
 }
 
@@ -86,30 +74,17 @@ static int
 describe(struct fy_replica *r, const struct fy_tile *tile,
          const struct fy_view *view)
 {
-    struct fy_copy *c = &r->copy;
-    __int128 at = 0;
-    c->element_bytes = view->element_bytes;
-    c->naxes = tile->naxes;
-    c->sign = view->sign;
-    c->lo = view->lo;
-    c->hi = view->hi;
-    for (int k = 0; k < tile->naxes; k++) {
-        c->extent[k] = tile->n[k];
-        c->host_stride[k] = view->stride[k];
-        c->device_stride[k] = tile->device_stride[k];
-        at += (__int128)tile->lo[k] * view->stride[k];
-    }
-    at *= view->element_bytes;
-    if (at > INT64_MAX || at < INT64_MIN ||
+    int64_t low, high;
+    if (!fy_view_span(view, &low, &high) ||
         !device_span(tile, view->element_bytes, &r->buffer_bytes,
                      &r->origin_bytes)) {
         return FY_ERR_OVERFLOW;
     }
-    c->host = (char *)((uintptr_t)view->host + (uintptr_t)(int64_t)at);
-    if (c->sign != 0) {
-        fy_copy_shift_constraint(c, tile->lo[0], tile->lo[1]);
-    }
-    r->elements_bytes = fy_copy_elements(c) * view->element_bytes;
+    fy_view_part(view, tile->lo, tile->n, &r->copy.view);
+    memcpy(r->copy.device_stride, tile->device_stride,
+           sizeof r->copy.device_stride);
+    r->elements_bytes =
+        fy_view_all_elements(&r->copy.view) * view->element_bytes;
     r->scratch =
         view->access == FY_ACCESS_SCRATCH || tile->access == FY_ACCESS_SCRATCH;
     r->next_use = FY_NIL;
@@ -121,7 +96,7 @@ static int
 intern(struct fy_replica_table *table, const struct fy_tile *tile,
        const struct fy_view *view, struct fy_replica **out)
 {
-    const struct fy_box key = fy_tile_box(tile);
+    const struct fy_tile_key key = fy_tile_key_of(tile);
     struct fy_replica *r;
     HASH_FIND(hh, table->by_box, &key, sizeof key, r);
     if (r) {

@@ -20,7 +20,7 @@ enum fy_replica_state {
 };
 
 struct fy_replica {
-    struct fy_box key;
+    struct fy_tile_key key;
     UT_hash_handle hh;
     struct fy_copy copy;     /* its elements; device is set with the buffer */
     uint64_t elements_bytes; /* declared elements only */

@@ -11,22 +11,6 @@
 #include "annotations/model/model.h"
 #include "pager/device/device.h"
 
-/* An operand of this call, bound: numbers only. Host memory is borrowed. */
-struct fy_view {
-    char *host; /* element (0, 0, ...) */
-    uint32_t element_bytes;
-    uint8_t access; /* enum fy_access, conditions already applied */
-    uint8_t naxes;  /* 0: not accessed in this call */
-    int8_t sign;
-    int64_t extent[FY_MAX_OPERAND_AXES];
-    int64_t stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
-    int64_t lo, hi;
-    bool temporary; /* steps before have written it: nothing to be undone */
-    /* Another view has the same memory and writes it: what was copied in must
-     * stay on the device until its last use, or all is undone (NOFIT). */
-    bool once;
-};
-
 /*
  * A box of a view: indices lo[k] .. lo[k] + n[k] - 1. Two tiles of one view in
  * one schedule are equal or disjoint, unless both are only read.
@@ -43,22 +27,22 @@ struct fy_tile {
 };
 
 /* Which elements a tile has, as a key: without gaps, zero past its axes. */
-struct fy_box {
+struct fy_tile_key {
     uint32_t view;
     uint32_t naxes;
     int64_t lo[FY_MAX_OPERAND_AXES];
     int64_t n[FY_MAX_OPERAND_AXES];
 };
 
-static inline struct fy_box
-fy_tile_box(const struct fy_tile *tile)
+static inline struct fy_tile_key
+fy_tile_key_of(const struct fy_tile *tile)
 {
-    struct fy_box box = {.view = tile->view, .naxes = tile->naxes};
+    struct fy_tile_key key = {.view = tile->view, .naxes = tile->naxes};
     for (int k = 0; k < tile->naxes; k++) {
-        box.lo[k] = tile->lo[k];
-        box.n[k] = tile->n[k];
+        key.lo[k] = tile->lo[k];
+        key.n[k] = tile->n[k];
     }
-    return box;
+    return key;
 }
 
 struct fy_step {

@@ -29,9 +29,9 @@ needs_undo(const struct fy_replica *r)
 static bool
 box_bytes(const struct fy_replica *r, uint64_t *out)
 {
-    uint64_t bytes = r->copy.element_bytes;
-    for (int k = 0; k < r->copy.naxes; k++) {
-        if (__builtin_mul_overflow(bytes, (uint64_t)r->copy.extent[k],
+    uint64_t bytes = r->copy.view.element_bytes;
+    for (int k = 0; k < r->copy.view.naxes; k++) {
+        if (__builtin_mul_overflow(bytes, (uint64_t)r->copy.view.extent[k],
                                    &bytes)) {
             return false;
         }
@@ -82,20 +82,6 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
     return 0;
 }
 
-/* The axis of least stride in host memory that has no place yet; -1: none. */
-static int
-innermost(const struct fy_copy *c, const bool *placed)
-{
-    int found = -1;
-    for (int k = 0; k < c->naxes; k++) {
-        if (!placed[k] && (found < 0 || llabs(c->host_stride[k]) <
-                                            llabs(c->host_stride[found]))) {
-            found = k;
-        }
-    }
-    return found;
-}
-
 /*
  * Between the host elements of a replica and its box in the log, whose axes
  * are nested as in host memory.
@@ -105,15 +91,9 @@ move(const struct fy_undo *undo, const struct fy_replica *r,
      enum fy_direction direction)
 {
     struct fy_copy c = r->copy;
-    bool placed[FY_COPY_AXES] = {false};
-    int64_t stride = 1;
     c.direction = direction;
     c.device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
-    for (int next; (next = innermost(&c, placed)) >= 0;) {
-        placed[next] = true;
-        c.device_stride[next] = stride;
-        stride *= c.extent[next];
-    }
+    (void)fy_view_pack(&c.view, c.device_stride);
     return direction == FY_TO_DEVICE ? fy_copy_run_host(&c)
                                      : fy_copy_put_back(&c);
 }

@@ -210,7 +210,7 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
 }
 
 struct known_tile {
-    struct fy_box key;
+    struct fy_tile_key key;
     uint32_t number;
     bool failed;
     UT_hash_handle hh;
@@ -222,16 +222,16 @@ number_tile(struct known_tile **known, const struct fy_view *view,
             const struct fy_tile *tile, struct fy_trace_tile *rows,
             uint32_t *count, uint32_t *out)
 {
-    const struct fy_box box = fy_tile_box(tile);
+    const struct fy_tile_key key = fy_tile_key_of(tile);
     struct known_tile *found;
 
-    HASH_FIND(hh, *known, &box, sizeof(box), found);
+    HASH_FIND(hh, *known, &key, sizeof(key), found);
     if (!found) {
         found = calloc(1, sizeof(*found));
         if (!found) {
             return FY_ERR_NOMEM;
         }
-        found->key = box;
+        found->key = key;
         found->number = *count;
         HASH_ADD(hh, *known, key, sizeof(found->key), found);
         if (found->failed) {

@@ -144,29 +144,15 @@ static void
 tile_view(const struct fy_view *whole, const struct fy_tile *tile,
           struct fy_view *out, int64_t *first, int64_t *bytes)
 {
-    struct fy_copy shifted = {.naxes = tile->naxes,
-                              .sign = whole->sign,
-                              .lo = whole->lo,
-                              .hi = whole->hi};
-    int64_t low = 0, high = 0;
-    *out = *whole;
-    out->naxes = tile->naxes;
+    int64_t low, high;
+    fy_view_part(whole, tile->lo, tile->n, out);
     out->access = tile->access;
-    for (unsigned k = 0; k < tile->naxes; k++) {
-        int64_t reach = (tile->n[k] - 1) * tile->device_stride[k];
-        out->extent[k] = tile->n[k];
-        out->stride[k] = tile->device_stride[k];
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
+    memcpy(out->stride, tile->device_stride, sizeof out->stride);
+    *first = *bytes = 0;
+    if (fy_view_span(out, &low, &high)) {
+        *first = -low;
+        *bytes = high - low;
     }
-    if (whole->sign != 0) {
-        fy_copy_shift_constraint(&shifted, tile->lo[0],
-                                 tile->naxes > 1 ? tile->lo[1] : 0);
-    }
-    out->lo = shifted.lo;
-    out->hi = shifted.hi;
-    *first = -low * (int64_t)whole->element_bytes;
-    *bytes = (high - low + 1) * (int64_t)whole->element_bytes;
 }
 
 static void
@@ -174,24 +160,12 @@ copy_tile(struct tiles *s, unsigned i, enum fy_direction direction)
 {
     const struct fy_tile *tile = &s->tile[i];
     const struct fy_view *whole = &s->schedule->views[tile->view];
-    const struct fy_view *v = &s->view[i];
     struct fy_copy copy = {
         .direction = direction,
         .device = (uint64_t)(uintptr_t)(s->guard[i].block + s->first[i]),
-        .element_bytes = whole->element_bytes,
-        .naxes = v->naxes,
-        .sign = v->sign,
-        .lo = v->lo,
-        .hi = v->hi,
     };
-    int64_t at = 0;
-    for (unsigned k = 0; k < v->naxes; k++) {
-        at += tile->lo[k] * whole->stride[k];
-        copy.extent[k] = v->extent[k];
-        copy.host_stride[k] = whole->stride[k];
-        copy.device_stride[k] = v->stride[k];
-    }
-    copy.host = whole->host + at * (int64_t)whole->element_bytes;
+    fy_view_part(whole, tile->lo, tile->n, &copy.view);
+    memcpy(copy.device_stride, tile->device_stride, sizeof copy.device_stride);
     fy_copy_run(&copy);
 }
 

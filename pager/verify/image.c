@@ -29,13 +29,8 @@ fy_walk_next(struct fy_walk *w)
     const struct fy_view *v = w->view;
     if (!w->started) {
         w->started = true;
-        if (v->naxes == 0) {
+        if (fy_view_is_empty(v)) {
             return false;
-        }
-        for (unsigned k = 0; k < v->naxes; k++) {
-            if (v->extent[k] <= 0) {
-                return false;
-            }
         }
         if (declared(v, 0, 0)) {
             return true;
@@ -81,26 +76,12 @@ fy_walk_text(const struct fy_walk *w, char *out, size_t bytes)
 static int
 span(const struct fy_view *v, int64_t *lo, int64_t *hi)
 {
-    __int128 a = 0, b = 0;
-    for (unsigned k = 0; k < v->naxes; k++) {
-        __int128 by = ((__int128)v->extent[k] - 1) * v->stride[k];
-        if (v->extent[k] <= 0) {
-            *lo = *hi = 0;
-            return 0;
-        }
-        if (by < 0) {
-            a += by;
-        } else {
-            b += by;
-        }
-    }
-    if (v->naxes == 0) {
-        *lo = *hi = 0;
+    *lo = *hi = 0;
+    if (fy_view_is_empty(v)) {
         return 0;
     }
-    a *= v->element_bytes;
-    b = (b + 1) * v->element_bytes;
-    if (a < INT32_MIN * (__int128)1024 || b > INT32_MAX * (__int128)1024) {
+    if (!fy_view_span(v, lo, hi) || *lo < INT32_MIN * (int64_t)1024 ||
+        *hi > INT32_MAX * (int64_t)1024) {
         return FY_ERR_OVERFLOW;
     }
     /* A triangle or band may leave out the corners: look at each element. */
@@ -111,16 +92,9 @@ span(const struct fy_view *v, int64_t *lo, int64_t *hi)
             least = w.offset < least ? w.offset : least;
             most = w.offset > most ? w.offset : most;
         }
-        if (least > most) {
-            *lo = *hi = 0;
-            return 0;
-        }
-        *lo = least;
-        *hi = most + v->element_bytes;
-        return 0;
+        *lo = least > most ? 0 : least;
+        *hi = least > most ? 0 : most + v->element_bytes;
     }
-    *lo = (int64_t)a;
-    *hi = (int64_t)b;
     return 0;
 }
 

@@ -86,26 +86,9 @@ is_compared(const struct fy_bound *bound, unsigned o)
 static bool
 make_dense(const struct fy_view *view, struct fy_view *dense, uint64_t *bytes)
 {
-    bool placed[FY_MAX_OPERAND_AXES] = {false};
-    uint64_t stride = 1;
-
     *dense = *view;
-    for (unsigned count = 0; count < view->naxes; count++) {
-        int next = -1;
-        for (unsigned k = 0; k < view->naxes; k++) {
-            if (!placed[k] && (next < 0 || llabs(view->stride[k]) <
-                                               llabs(view->stride[next]))) {
-                next = (int)k;
-            }
-        }
-        placed[next] = true;
-        dense->stride[next] = (int64_t)stride;
-        if (__builtin_mul_overflow(stride, (uint64_t)view->extent[next],
-                                   &stride)) {
-            return false;
-        }
-    }
-    return !__builtin_mul_overflow(stride, view->element_bytes, bytes) &&
+    uint64_t elements = fy_view_pack(view, dense->stride);
+    return !__builtin_mul_overflow(elements, view->element_bytes, bytes) &&
            !__builtin_add_overflow(*bytes, 63, bytes) &&
            *bytes < (uint64_t)INT64_MAX;
 }
@@ -117,20 +100,11 @@ move(const struct fy_view *view, const struct fy_view *other, char *box,
 {
     struct fy_copy copy = {
         .direction = direction,
-        .host = view->host,
+        .view = *view,
         .device = (uint64_t)(uintptr_t)box,
-        .element_bytes = view->element_bytes,
-        .naxes = view->naxes,
-        .sign = view->sign,
-        .lo = view->lo,
-        .hi = view->hi,
     };
 
-    for (unsigned k = 0; k < view->naxes; k++) {
-        copy.extent[k] = view->extent[k];
-        copy.host_stride[k] = view->stride[k];
-        copy.device_stride[k] = other->stride[k];
-    }
+    memcpy(copy.device_stride, other->stride, sizeof copy.device_stride);
     fy_copy_run(&copy);
 }
 

@@ -372,12 +372,12 @@ static struct fy_copy
 row(char *from, char *to, int64_t bytes)
 {
     return (struct fy_copy){.direction = FY_TO_DEVICE,
-                            .host = from,
+                            .view.host = from,
                             .device = (uint64_t)(uintptr_t)to,
-                            .element_bytes = 1,
-                            .naxes = 1,
-                            .extent = {bytes},
-                            .host_stride = {1},
+                            .view.element_bytes = 1,
+                            .view.naxes = 1,
+                            .view.extent = {bytes},
+                            .view.stride = {1},
                             .device_stride = {1}};
 }
 
@@ -432,17 +432,17 @@ static void
 spoil(const struct fy_copy *c)
 {
     bool in = c->direction == FY_TO_DEVICE;
-    char *to = in ? (char *)(uintptr_t)c->device : c->host;
-    const int64_t *stride = in ? c->device_stride : c->host_stride;
-    int64_t columns = c->naxes > 1 ? c->extent[1] : 1;
+    char *to = in ? (char *)(uintptr_t)c->device : c->view.host;
+    const int64_t *stride = in ? c->device_stride : c->view.stride;
+    int64_t columns = c->view.naxes > 1 ? c->view.extent[1] : 1;
     for (int64_t j = 0; j < columns; j++) {
-        for (int64_t i = 0; i < c->extent[0]; i++) {
-            int64_t d = i + c->sign * j;
-            if (c->sign != 0 && (d < c->lo || d > c->hi)) {
+        for (int64_t i = 0; i < c->view.extent[0]; i++) {
+            int64_t d = i + c->view.sign * j;
+            if (c->view.sign != 0 && (d < c->view.lo || d > c->view.hi)) {
                 continue;
             }
             int64_t at = i * stride[0] + (columns > 1 ? j * stride[1] : 0);
-            to[(at + 1) * (int64_t)c->element_bytes - 1] ^= 0x40;
+            to[(at + 1) * (int64_t)c->view.element_bytes - 1] ^= 0x40;
             return;
         }
     }
@@ -461,7 +461,7 @@ bad_copy(struct fy_stream *s, const struct fy_copy *copy)
     }
     struct fy_copy some = *copy;
     if (fate.fail) {
-        some.extent[some.naxes - 1] /= 2;
+        some.view.extent[some.view.naxes - 1] /= 2;
     }
     int status = delay(s, fate.latency_ns);
     status = status != 0 ? status : real.copy(s->inner, &some);

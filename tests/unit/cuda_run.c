@@ -39,12 +39,12 @@ struct fy_copy
 cuda_run_copy(enum fy_direction direction, double *host, uint64_t device)
 {
     return (struct fy_copy){.direction = direction,
-                            .host = host,
+                            .view.host = (char *)host,
                             .device = device,
-                            .element_bytes = 8,
-                            .naxes = 2,
-                            .extent = {CUDA_RUN_N, CUDA_RUN_N},
-                            .host_stride = {1, CUDA_RUN_N + 1},
+                            .view.element_bytes = 8,
+                            .view.naxes = 2,
+                            .view.extent = {CUDA_RUN_N, CUDA_RUN_N},
+                            .view.stride = {1, CUDA_RUN_N + 1},
                             .device_stride = {1, CUDA_RUN_N}};
 }
 

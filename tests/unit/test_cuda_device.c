@@ -76,7 +76,7 @@ static int64_t
 random_strides(int naxes, const int64_t *extent, int64_t *stride,
                int64_t *origin, bool dense)
 {
-    int order[FY_COPY_AXES] = {0, 1, 2, 3};
+    int order[FY_MAX_OPERAND_AXES] = {0, 1, 2, 3};
     for (int k = naxes - 1; k > 0 && random_below(2); k--) {
         int other = (int)random_below(k + 1), swap = order[k];
         order[k] = order[other];
@@ -100,14 +100,14 @@ random_strides(int naxes, const int64_t *extent, int64_t *stride,
 static void
 random_constraint(struct fy_copy *c)
 {
-    int64_t n = c->extent[0] + c->extent[1] + 1;
-    c->sign = random_below(2) ? 1 : -1;
-    c->lo = random_below(2 * n) - n;
-    c->hi = c->lo + random_below(n) - 1;
+    int64_t n = c->view.extent[0] + c->view.extent[1] + 1;
+    c->view.sign = random_below(2) ? 1 : -1;
+    c->view.lo = random_below(2 * n) - n;
+    c->view.hi = c->view.lo + random_below(n) - 1;
     if (random_below(3) == 0) {
-        c->lo = INT64_MIN;
+        c->view.lo = INT64_MIN;
     } else if (random_below(3) == 0) {
-        c->hi = INT64_MAX;
+        c->view.hi = INT64_MAX;
     }
 }
 
@@ -115,25 +115,27 @@ random_constraint(struct fy_copy *c)
 static void
 copy_simply(const struct fy_copy *from, const struct fy_copy *to)
 {
-    int64_t n[FY_COPY_AXES] = {1, 1, 1, 1}, i[FY_COPY_AXES];
-    for (int k = 0; k < from->naxes; k++) {
-        n[k] = from->extent[k];
+    int64_t n[FY_MAX_OPERAND_AXES] = {1, 1, 1, 1}, i[FY_MAX_OPERAND_AXES];
+    for (int k = 0; k < from->view.naxes; k++) {
+        n[k] = from->view.extent[k];
     }
     for (i[3] = 0; i[3] < n[3]; i[3]++) {
         for (i[2] = 0; i[2] < n[2]; i[2]++) {
             for (i[1] = 0; i[1] < n[1]; i[1]++) {
                 for (i[0] = 0; i[0] < n[0]; i[0]++) {
-                    int64_t d = i[0] + from->sign * i[1], a = 0, b = 0;
-                    if (from->sign != 0 && (d < from->lo || d > from->hi)) {
+                    int64_t d = i[0] + from->view.sign * i[1], a = 0, b = 0;
+                    if (from->view.sign != 0 &&
+                        (d < from->view.lo || d > from->view.hi)) {
                         continue;
                     }
-                    for (int k = 0; k < from->naxes; k++) {
-                        a += i[k] * from->host_stride[k];
-                        b += i[k] * to->host_stride[k];
+                    for (int k = 0; k < from->view.naxes; k++) {
+                        a += i[k] * from->view.stride[k];
+                        b += i[k] * to->view.stride[k];
                     }
-                    memcpy((char *)to->host + b * to->element_bytes,
-                           (char *)from->host + a * from->element_bytes,
-                           from->element_bytes);
+                    memcpy((char *)to->view.host + b * to->view.element_bytes,
+                           (char *)from->view.host +
+                               a * from->view.element_bytes,
+                           from->view.element_bytes);
                 }
             }
         }
@@ -155,17 +157,17 @@ random_bytes(size_t n)
 static void
 random_extents(struct fy_copy *c, int64_t most)
 {
-    c->naxes = (uint8_t)(1 + random_below(4));
+    c->view.naxes = (uint8_t)(1 + random_below(4));
     int64_t share = 1, power;
     do {
         share++;
         power = 1;
-        for (int k = 0; k < c->naxes; k++) {
+        for (int k = 0; k < c->view.naxes; k++) {
             power *= share;
         }
     } while (power < most);
-    for (int k = 0; k < c->naxes; k++) {
-        c->extent[k] =
+    for (int k = 0; k < c->view.naxes; k++) {
+        c->view.extent[k] =
             random_below(60) == 0 ? 0 : 1 + random_below(share + share / 2);
     }
 }
@@ -179,27 +181,27 @@ round_trip(struct fy_device *device, struct fy_stream *in,
     const struct fy_device_ops *ops = device->ops;
     struct fy_copy up = {.direction = FY_TO_DEVICE};
     int64_t at_up, at_down, at_device;
-    up.element_bytes = sizes[random_below(6)];
+    up.view.element_bytes = sizes[random_below(6)];
     random_extents(&up, most);
-    if (up.naxes > 1 && random_below(2)) {
+    if (up.view.naxes > 1 && random_below(2)) {
         random_constraint(&up);
     }
     struct fy_copy down = up;
     down.direction = FY_TO_HOST;
-    size_t e = up.element_bytes;
-    size_t up_bytes = (size_t)random_strides(up.naxes, up.extent,
-                                             up.host_stride, &at_up, false) *
+    size_t e = up.view.element_bytes;
+    size_t up_bytes = (size_t)random_strides(up.view.naxes, up.view.extent,
+                                             up.view.stride, &at_up, false) *
                           e +
                       2 * (size_t)GUARD;
     size_t down_bytes =
-        (size_t)random_strides(up.naxes, up.extent, down.host_stride, &at_down,
-                               false) *
+        (size_t)random_strides(up.view.naxes, up.view.extent, down.view.stride,
+                               &at_down, false) *
             e +
         2 * (size_t)GUARD;
-    uint64_t device_bytes =
-        (uint64_t)random_strides(up.naxes, up.extent, up.device_stride,
-                                 &at_device, random_below(2) == 0) *
-        e;
+    uint64_t device_bytes = (uint64_t)random_strides(
+                                up.view.naxes, up.view.extent, up.device_stride,
+                                &at_device, random_below(2) == 0) *
+                            e;
     memcpy(down.device_stride, up.device_stride, sizeof up.device_stride);
     char *from = random_bytes(up_bytes), *to = random_bytes(down_bytes);
     char *expected = malloc(down_bytes), *kept = malloc(up_bytes);
@@ -208,17 +210,17 @@ round_trip(struct fy_device *device, struct fy_stream *in,
     uint64_t buffer;
     ck_assert_int_eq(ops->alloc(device, device_bytes, &buffer), 0);
     up.device = down.device = buffer + (uint64_t)at_device * e;
-    up.host = from + GUARD + (size_t)at_up * e;
+    up.view.host = from + GUARD + (size_t)at_up * e;
     ck_assert_int_eq(ops->copy(in, &up), 0);
     ck_assert_int_eq(ops->event_record(in, event), 0);
     ck_assert_int_eq(ops->event_wait(out, event), 0);
-    down.host = to + GUARD + (size_t)at_down * e;
+    down.view.host = to + GUARD + (size_t)at_down * e;
     ck_assert_int_eq(ops->copy(out, &down), 0);
     int status = ops->stream_sync(in);
     ck_assert_msg(status == 0, "in: %s", ops->error_text(device));
     status = ops->stream_sync(out);
     ck_assert_msg(status == 0, "out: %s", ops->error_text(device));
-    down.host = expected + GUARD + (size_t)at_down * e;
+    down.view.host = expected + GUARD + (size_t)at_down * e;
     copy_simply(&up, &down);
     ck_assert_mem_eq(to, expected, down_bytes);
     ck_assert_mem_eq(from, kept, up_bytes);
@@ -298,18 +300,18 @@ START_TEST(test_events_order_streams)
     }
     for (int round = 0; round < ROUNDS; round++) {
         struct fy_copy c = {.direction = FY_TO_DEVICE,
-                            .host = from + (size_t)round * N,
+                            .view.host = (char *)(from + (size_t)round * N),
                             .device = buffer,
-                            .element_bytes = 8,
-                            .naxes = 1,
-                            .extent = {N},
-                            .host_stride = {1},
+                            .view.element_bytes = 8,
+                            .view.naxes = 1,
+                            .view.extent = {N},
+                            .view.stride = {1},
                             .device_stride = {1}};
         ck_assert_int_eq(ops->copy(in, &c), 0);
         ck_assert_int_eq(ops->event_record(in, copied), 0);
         ck_assert_int_eq(ops->event_wait(out, copied), 0);
         c.direction = FY_TO_HOST;
-        c.host = to + (size_t)round * N;
+        c.view.host = (char *)(to + (size_t)round * N);
         ck_assert_int_eq(ops->copy(out, &c), 0);
         ck_assert_int_eq(ops->event_record(out, fetched), 0);
         ck_assert_int_eq(ops->event_wait(in, fetched), 0);
@@ -336,13 +338,14 @@ START_TEST(test_malformed_copies)
     const struct fy_device_ops *ops = device->ops;
     struct fy_stream *in;
     char byte = 1;
-    struct fy_copy c = {.host = &byte, .element_bytes = 1, .naxes = 0};
+    struct fy_copy c = {
+        .view.host = &byte, .view.element_bytes = 1, .view.naxes = 0};
     ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_IN, &in), 0);
     ck_assert_int_eq(ops->copy(in, &c), FY_ERR_INVALID);
-    c.naxes = FY_COPY_AXES + 1;
+    c.view.naxes = FY_MAX_OPERAND_AXES + 1;
     ck_assert_int_eq(ops->copy(in, &c), FY_ERR_INVALID);
-    c.naxes = 1;
-    c.sign = 1;
+    c.view.naxes = 1;
+    c.view.sign = 1;
     ck_assert_int_eq(ops->copy(in, &c), FY_ERR_INVALID);
     ck_assert_int_eq(ops->stream_sync(in), 0);
     ops->close(device);
@@ -367,22 +370,22 @@ START_TEST(test_close_while_busy)
                          0);
         ck_assert_int_eq(ops->event_create(device, &event), 0);
         ck_assert_int_eq(ops->alloc(device, BYTES, &buffer), 0);
-        struct fy_copy c = {.host = from,
+        struct fy_copy c = {.view.host = from,
                             .device = buffer,
-                            .element_bytes = 1,
-                            .naxes = 1,
-                            .extent = {BYTES},
-                            .host_stride = {1},
+                            .view.element_bytes = 1,
+                            .view.naxes = 1,
+                            .view.extent = {BYTES},
+                            .view.stride = {1},
                             .device_stride = {1}};
         for (int i = 0; i < 3; i++) {
             ck_assert_int_eq(ops->copy(in, &c), 0);
             ck_assert_int_eq(ops->event_record(in, event), 0);
             ck_assert_int_eq(ops->event_wait(out, event), 0);
             c.direction = FY_TO_HOST;
-            c.host = to;
+            c.view.host = to;
             ck_assert_int_eq(ops->copy(out, &c), 0);
             c.direction = FY_TO_DEVICE;
-            c.host = from;
+            c.view.host = from;
         }
         ops->event_destroy(event);
         ops->close(device);

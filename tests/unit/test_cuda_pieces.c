@@ -24,17 +24,17 @@ enum {
 static int64_t
 random_strides(const struct fy_copy *c, int64_t *stride)
 {
-    int order[FY_COPY_AXES] = {0, 1, 2, 3};
+    int order[FY_MAX_OPERAND_AXES] = {0, 1, 2, 3};
     int64_t span = 1;
-    for (int k = c->naxes - 1; k > 0; k--) {
+    for (int k = c->view.naxes - 1; k > 0; k--) {
         int other = (int)random_below(k + 1), swap = order[k];
         order[k] = order[other];
         order[other] = swap;
     }
-    for (int i = 0; i < c->naxes; i++) {
+    for (int i = 0; i < c->view.naxes; i++) {
         int k = order[i];
         stride[k] = span + (random_below(3) == 0 ? random_below(5) : 0);
-        span = stride[k] * c->extent[k];
+        span = stride[k] * c->view.extent[k];
         if (random_below(4) == 0) {
             stride[k] = -stride[k];
         }
@@ -48,33 +48,33 @@ random_copy(struct fy_copy *c)
 {
     static const uint32_t sizes[] = {1, 4, 8, 16};
     int64_t left = INT64_C(1) << (20 + random_below(21));
-    *c = (struct fy_copy){.naxes = (uint8_t)(1 + random_below(4)),
-                          .element_bytes = sizes[random_below(4)],
-                          .lo = INT64_MIN,
-                          .hi = INT64_MAX};
-    for (int k = 0; k < c->naxes; k++) {
-        int64_t n = k == c->naxes - 1 ? left : 1 + random_below(left);
-        if (k < c->naxes - 1 && n > 70000) {
+    *c = (struct fy_copy){.view.naxes = (uint8_t)(1 + random_below(4)),
+                          .view.element_bytes = sizes[random_below(4)],
+                          .view.lo = INT64_MIN,
+                          .view.hi = INT64_MAX};
+    for (int k = 0; k < c->view.naxes; k++) {
+        int64_t n = k == c->view.naxes - 1 ? left : 1 + random_below(left);
+        if (k < c->view.naxes - 1 && n > 70000) {
             n = 1 + random_below(70000);
         }
-        c->extent[k] = n;
+        c->view.extent[k] = n;
         left /= n;
         left = left < 1 ? 1 : left;
     }
     /* Addresses that are never followed, with room on either side. */
-    c->host = (void *)(uintptr_t)(UINT64_C(1) << 61);
+    c->view.host = (void *)(uintptr_t)(UINT64_C(1) << 61);
     c->device = UINT64_C(1) << 60;
-    (void)random_strides(c, c->host_stride);
+    (void)random_strides(c, c->view.stride);
     (void)random_strides(c, c->device_stride);
-    if (c->naxes > 1 && random_below(2)) {
-        int64_t n = c->extent[0] + c->extent[1] + 1;
-        c->sign = random_below(2) ? 1 : -1;
-        c->lo = random_below(2 * n) - n;
+    if (c->view.naxes > 1 && random_below(2)) {
+        int64_t n = c->view.extent[0] + c->view.extent[1] + 1;
+        c->view.sign = random_below(2) ? 1 : -1;
+        c->view.lo = random_below(2 * n) - n;
         if (random_below(2)) {
-            c->hi = c->lo + random_below(n);
+            c->view.hi = c->view.lo + random_below(n);
         }
-        for (int k = 0; k < c->naxes; k++) {
-            c->host_stride[k] = llabs(c->host_stride[k]);
+        for (int k = 0; k < c->view.naxes; k++) {
+            c->view.stride[k] = llabs(c->view.stride[k]);
         }
     }
 }
@@ -93,16 +93,17 @@ piece_of(const struct cuda_pieces *p, const int64_t *at)
 
 /* Where on the device the transfer puts a byte of the slot. */
 static uint64_t
-device_of(const struct cuda_rect *rect, uint64_t offset)
+device_of(const struct fy_copy *t, uint64_t offset)
 {
-    uint64_t to = rect->device;
-    for (int k = rect->naxes - 1; k >= 0; k--) {
-        uint64_t step = offset / rect->host_pitch[k];
-        ck_assert_uint_lt(step, (uint64_t)rect->n[k]);
-        offset %= rect->host_pitch[k];
-        to += step * rect->device_pitch[k];
+    uint64_t to = t->device, bytes = t->view.element_bytes;
+    for (int k = t->view.naxes - 1; k >= cuda_run_axes(t); k--) {
+        uint64_t pitch = (uint64_t)t->view.stride[k] * bytes;
+        uint64_t step = offset / pitch;
+        ck_assert_uint_lt(step, (uint64_t)t->view.extent[k]);
+        offset %= pitch;
+        to += step * (uint64_t)t->device_stride[k] * bytes;
     }
-    ck_assert_uint_lt(offset, rect->run_bytes);
+    ck_assert_uint_lt(offset, cuda_run_bytes(t));
     return to + offset;
 }
 
@@ -114,21 +115,21 @@ static void
 beginning(const struct fy_copy *c, const struct cuda_pieces *p,
           const struct fy_copy *packing, const int64_t *at, int64_t *lo)
 {
-    int64_t away =
-        ((char *)packing->host - (char *)c->host) / (int64_t)c->element_bytes;
+    int64_t away = ((char *)packing->view.host - (char *)c->view.host) /
+                   (int64_t)c->view.element_bytes;
     for (int i = 0; i < p->naxes; i++) {
         int k = p->order[i];
         lo[k] = at[k] / p->chunk[i] * p->chunk[i];
-        if (c->sign == 0 || k > 1) {
-            away -= lo[k] * c->host_stride[k];
+        if (c->view.sign == 0 || k > 1) {
+            away -= lo[k] * c->view.stride[k];
         }
     }
-    if (c->sign != 0) { /* its strides are positive and nested */
-        int far = c->host_stride[1] > c->host_stride[0];
-        lo[far] = away / c->host_stride[far];
-        away %= c->host_stride[far];
-        lo[1 - far] = away / c->host_stride[1 - far];
-        away %= c->host_stride[1 - far];
+    if (c->view.sign != 0) { /* its strides are positive and nested */
+        int far = c->view.stride[1] > c->view.stride[0];
+        lo[far] = away / c->view.stride[far];
+        away %= c->view.stride[far];
+        lo[1 - far] = away / c->view.stride[1 - far];
+        away %= c->view.stride[1 - far];
     }
     ck_assert_int_eq(away, 0);
 }
@@ -138,8 +139,8 @@ check_element(const struct fy_copy *c, const struct cuda_pieces *p,
               const int64_t *at, uint64_t most_bytes)
 {
     char *const slot = (char *)(uintptr_t)(UINT64_C(1) << 59);
-    int64_t e = c->element_bytes, lo[FY_COPY_AXES] = {0};
-    uint64_t device = c->device, bytes = c->element_bytes;
+    int64_t e = c->view.element_bytes, lo[FY_MAX_OPERAND_AXES] = {0};
+    uint64_t device = c->device, bytes = c->view.element_bytes;
     struct cuda_piece piece;
     uint64_t index = piece_of(p, at);
     ck_assert_uint_lt(index, p->npieces);
@@ -147,17 +148,17 @@ check_element(const struct fy_copy *c, const struct cuda_pieces *p,
     const struct fy_copy *packing = &piece.packing;
     uint64_t in_slot = packing->device - (uint64_t)(uintptr_t)slot;
     beginning(c, p, packing, at, lo);
-    for (int k = 0; k < c->naxes; k++) {
+    for (int k = 0; k < c->view.naxes; k++) {
         int64_t inner = at[k] - lo[k];
         ck_assert_int_ge(inner, 0);
-        ck_assert_int_lt(inner, packing->extent[k]);
+        ck_assert_int_lt(inner, packing->view.extent[k]);
         in_slot += (uint64_t)(inner * packing->device_stride[k] * e);
         device += (uint64_t)(at[k] * c->device_stride[k] * e);
-        bytes *= (uint64_t)packing->extent[k];
+        bytes *= (uint64_t)packing->view.extent[k];
     }
     ck_assert_uint_le(bytes, most_bytes);
-    ck_assert_uint_le(in_slot, bytes - c->element_bytes);
-    ck_assert_uint_eq(device_of(&piece.rect, in_slot), device);
+    ck_assert_uint_le(in_slot, bytes - c->view.element_bytes);
+    ck_assert_uint_eq(device_of(&piece.transfer, in_slot), device);
 }
 
 START_TEST(test_far_elements)
@@ -170,13 +171,13 @@ START_TEST(test_far_elements)
         uint64_t most = rooms[random_below(3)];
         cuda_pieces_init(&p, &c, most);
         for (int i = 0; i < DRAWS; i++) {
-            int64_t at[FY_COPY_AXES] = {0};
-            for (int k = 0; k < c.naxes; k++) {
-                at[k] = random_below(4) == 0 ? c.extent[k] - 1
-                                             : random_below(c.extent[k]);
+            int64_t at[FY_MAX_OPERAND_AXES] = {0};
+            for (int k = 0; k < c.view.naxes; k++) {
+                at[k] = random_below(4) == 0 ? c.view.extent[k] - 1
+                                             : random_below(c.view.extent[k]);
             }
-            int64_t d = at[0] + c.sign * at[1];
-            if (c.sign == 0 || (d >= c.lo && d <= c.hi)) {
+            int64_t d = at[0] + c.view.sign * at[1];
+            if (c.view.sign == 0 || (d >= c.view.lo && d <= c.view.hi)) {
                 check_element(&c, &p, at, most);
             }
         }
@@ -192,21 +193,21 @@ START_TEST(test_pieces_add_up)
         struct cuda_pieces p;
         struct cuda_piece piece;
         random_copy(&c);
-        c.sign = 0;
+        c.view.sign = 0;
         cuda_pieces_init(&p, &c, 4 << 20);
         if (p.npieces > 3000) {
             continue;
         }
         uint64_t all = 1, sum = 0;
-        for (int k = 0; k < c.naxes; k++) {
-            all *= (uint64_t)c.extent[k];
+        for (int k = 0; k < c.view.naxes; k++) {
+            all *= (uint64_t)c.view.extent[k];
         }
         for (uint64_t i = 0; i < p.npieces; i++) {
             uint64_t part = 1;
             ck_assert(cuda_piece_at(&p, i, (void *)(uintptr_t)4096, &piece));
             ck_assert(piece.whole);
-            for (int k = 0; k < c.naxes; k++) {
-                part *= (uint64_t)piece.packing.extent[k];
+            for (int k = 0; k < c.view.naxes; k++) {
+                part *= (uint64_t)piece.packing.view.extent[k];
             }
             sum += part;
         }
@@ -218,30 +219,30 @@ END_TEST
 /* A matrix of 2^33 bytes, both ways of looking at its last column. */
 START_TEST(test_direct_beyond_4_gib)
 {
-    struct cuda_rect rect;
-    struct fy_copy c = {.element_bytes = 8,
-                        .naxes = 2,
-                        .extent = {INT64_C(1) << 15, INT64_C(1) << 15},
-                        .host_stride = {1, INT64_C(1) << 16},
+    struct fy_copy t;
+    struct fy_copy c = {.view.element_bytes = 8,
+                        .view.naxes = 2,
+                        .view.extent = {INT64_C(1) << 15, INT64_C(1) << 15},
+                        .view.stride = {1, INT64_C(1) << 16},
                         .device_stride = {1, INT64_C(1) << 15},
-                        .host = (void *)(uintptr_t)(UINT64_C(1) << 61),
+                        .view.host = (void *)(uintptr_t)(UINT64_C(1) << 61),
                         .device = UINT64_C(1) << 60};
-    ck_assert(cuda_rect_direct(&c, &rect));
-    ck_assert_uint_eq(rect.run_bytes, UINT64_C(1) << 18);
-    ck_assert_int_eq(rect.naxes, 1);
-    ck_assert_uint_eq(rect.host_pitch[0], UINT64_C(1) << 19);
-    c.host_stride[1] = c.device_stride[1] = -(INT64_C(1) << 16);
-    ck_assert(cuda_rect_direct(&c, &rect));
+    ck_assert(cuda_copy_direct(&c, &t));
+    ck_assert_uint_eq(cuda_run_bytes(&t), UINT64_C(1) << 18);
+    ck_assert_int_eq(t.view.naxes, cuda_run_axes(&t) + 1);
+    ck_assert_int_eq(t.view.stride[1] * 8, INT64_C(1) << 19);
+    c.view.stride[1] = c.device_stride[1] = -(INT64_C(1) << 16);
+    ck_assert(cuda_copy_direct(&c, &t));
     uint64_t back = ((UINT64_C(1) << 15) - 1) << 19;
-    ck_assert_uint_eq((uint64_t)(uintptr_t)rect.host,
+    ck_assert_uint_eq((uint64_t)(uintptr_t)t.view.host,
                       (UINT64_C(1) << 61) - back);
-    ck_assert_uint_eq(rect.device, (UINT64_C(1) << 60) - back);
-    c.host_stride[1] = 1 << 14; /* columns that overlap */
-    ck_assert(!cuda_rect_direct(&c, &rect));
-    c.host_stride[1] = c.device_stride[1] = INT64_C(1) << 15;
-    ck_assert(cuda_rect_direct(&c, &rect));
-    ck_assert_int_eq(rect.naxes, 0);
-    ck_assert_uint_eq(rect.run_bytes, UINT64_C(1) << 33);
+    ck_assert_uint_eq(t.device, (UINT64_C(1) << 60) - back);
+    c.view.stride[1] = 1 << 14; /* columns that overlap */
+    ck_assert(!cuda_copy_direct(&c, &t));
+    c.view.stride[1] = c.device_stride[1] = INT64_C(1) << 15;
+    ck_assert(cuda_copy_direct(&c, &t));
+    ck_assert_int_eq(t.view.naxes, cuda_run_axes(&t));
+    ck_assert_uint_eq(cuda_run_bytes(&t), UINT64_C(1) << 33);
 }
 END_TEST
 

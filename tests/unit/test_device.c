@@ -40,7 +40,7 @@ static int64_t
 random_strides(int naxes, const int64_t *extent, int64_t *stride,
                int64_t *origin)
 {
-    int order[FY_COPY_AXES] = {0, 1, 2, 3};
+    int order[FY_MAX_OPERAND_AXES] = {0, 1, 2, 3};
     for (int k = naxes - 1; k > 0; k--) {
         int other = (int)random_below(k + 1), swap = order[k];
         order[k] = order[other];
@@ -65,30 +65,33 @@ random_strides(int naxes, const int64_t *extent, int64_t *stride,
 static uint64_t
 copy_simply(const struct fy_copy *c)
 {
-    int64_t n[FY_COPY_AXES] = {1, 1, 1, 1}, i[FY_COPY_AXES];
+    int64_t n[FY_MAX_OPERAND_AXES] = {1, 1, 1, 1}, i[FY_MAX_OPERAND_AXES];
     uint64_t count = 0;
-    for (int k = 0; k < c->naxes; k++) {
-        n[k] = c->extent[k];
+    for (int k = 0; k < c->view.naxes; k++) {
+        n[k] = c->view.extent[k];
     }
     for (i[3] = 0; i[3] < n[3]; i[3]++) {
         for (i[2] = 0; i[2] < n[2]; i[2]++) {
             for (i[1] = 0; i[1] < n[1]; i[1]++) {
                 for (i[0] = 0; i[0] < n[0]; i[0]++) {
-                    int64_t d = i[0] + c->sign * i[1], host = 0, device = 0;
-                    if (c->sign != 0 && (d < c->lo || d > c->hi)) {
+                    int64_t d = i[0] + c->view.sign * i[1], host = 0,
+                            device = 0;
+                    if (c->view.sign != 0 &&
+                        (d < c->view.lo || d > c->view.hi)) {
                         continue;
                     }
-                    for (int k = 0; k < c->naxes; k++) {
-                        host += i[k] * c->host_stride[k];
+                    for (int k = 0; k < c->view.naxes; k++) {
+                        host += i[k] * c->view.stride[k];
                         device += i[k] * c->device_stride[k];
                     }
-                    char *h = (char *)c->host + host * c->element_bytes;
+                    char *h =
+                        (char *)c->view.host + host * c->view.element_bytes;
                     char *d_at = (char *)(uintptr_t)c->device +
-                                 device * c->element_bytes;
+                                 device * c->view.element_bytes;
                     if (c->direction == FY_TO_DEVICE) {
-                        memcpy(d_at, h, c->element_bytes);
+                        memcpy(d_at, h, c->view.element_bytes);
                     } else {
-                        memcpy(h, d_at, c->element_bytes);
+                        memcpy(h, d_at, c->view.element_bytes);
                     }
                     count++;
                 }
@@ -109,13 +112,13 @@ fill(char *bytes, size_t n)
 static void
 random_constraint(struct fy_copy *c)
 {
-    c->sign = random_below(2) ? 1 : -1;
-    c->lo = random_below(24) - 12;
-    c->hi = c->lo + random_below(12) - 1;
+    c->view.sign = random_below(2) ? 1 : -1;
+    c->view.lo = random_below(24) - 12;
+    c->view.hi = c->view.lo + random_below(12) - 1;
     if (random_below(3) == 0) {
-        c->lo = INT64_MIN;
+        c->view.lo = INT64_MIN;
     } else if (random_below(3) == 0) {
-        c->hi = INT64_MAX;
+        c->view.hi = INT64_MAX;
     }
 }
 
@@ -168,26 +171,26 @@ START_TEST(test_copies_of_any_shape)
         int64_t host_origin, device_origin;
         random_state = (uint64_t)round * 31 + 7;
         c.direction = random_below(2) ? FY_TO_DEVICE : FY_TO_HOST;
-        c.element_bytes = sizes[random_below(7)];
-        c.naxes = (uint8_t)(1 + random_below(4));
-        for (int k = 0; k < c.naxes; k++) {
-            c.extent[k] = random_below(40) == 0 ? 0 : 1 + random_below(7);
+        c.view.element_bytes = sizes[random_below(7)];
+        c.view.naxes = (uint8_t)(1 + random_below(4));
+        for (int k = 0; k < c.view.naxes; k++) {
+            c.view.extent[k] = random_below(40) == 0 ? 0 : 1 + random_below(7);
         }
         if (random_below(16) == 0) {
-            c.naxes = 1; /* longer than what one system call takes */
-            c.extent[0] = 1 + random_below(20000);
+            c.view.naxes = 1; /* longer than what one system call takes */
+            c.view.extent[0] = 1 + random_below(20000);
         }
-        if (c.naxes > 1 && random_below(2)) {
+        if (c.view.naxes > 1 && random_below(2)) {
             random_constraint(&c);
         }
-        size_t guard = 64, e = c.element_bytes;
+        size_t guard = 64, e = c.view.element_bytes;
         size_t host_bytes =
-            (size_t)random_strides(c.naxes, c.extent, c.host_stride,
+            (size_t)random_strides(c.view.naxes, c.view.extent, c.view.stride,
                                    &host_origin) *
                 e +
             2 * guard;
         size_t device_bytes =
-            (size_t)random_strides(c.naxes, c.extent, c.device_stride,
+            (size_t)random_strides(c.view.naxes, c.view.extent, c.device_stride,
                                    &device_origin) *
                 e +
             2 * guard;
@@ -198,12 +201,12 @@ START_TEST(test_copies_of_any_shape)
         memcpy(host2, host, host_bytes);
         memcpy(device2, device, device_bytes);
 
-        c.host = host + guard + (size_t)host_origin * e;
+        c.view.host = host + guard + (size_t)host_origin * e;
         c.device =
             (uint64_t)(uintptr_t)(device + guard + (size_t)device_origin * e);
-        uint64_t elements = fy_copy_elements(&c);
+        uint64_t elements = fy_view_all_elements(&c.view);
         copy_by((enum way)_i, &c);
-        c.host = host2 + guard + (size_t)host_origin * e;
+        c.view.host = host2 + guard + (size_t)host_origin * e;
         c.device =
             (uint64_t)(uintptr_t)(device2 + guard + (size_t)device_origin * e);
         ck_assert_uint_eq(copy_simply(&c), elements);
@@ -221,12 +224,12 @@ END_TEST
 static void
 in_part(struct fy_copy *c, char *pages, double *own)
 {
-    *c = (struct fy_copy){.element_bytes = sizeof(double),
-                          .naxes = 2,
-                          .extent = {100, 20},
-                          .host_stride = {1, 128},
+    *c = (struct fy_copy){.view.element_bytes = sizeof(double),
+                          .view.naxes = 2,
+                          .view.extent = {100, 20},
+                          .view.stride = {1, 128},
                           .device_stride = {1, 100},
-                          .host = pages,
+                          .view.host = pages,
                           .device = (uint64_t)(uintptr_t)own};
 }
 
@@ -273,38 +276,39 @@ END_TEST
 START_TEST(test_shifted_constraint)
 {
     for (int round = 0; round < 2000; round++) {
-        struct fy_copy c = {.naxes = 2, .extent = {1, 1}};
+        struct fy_copy c = {.view.naxes = 2, .view.extent = {1, 1}};
         random_state = (uint64_t)round * 13 + 5;
         random_constraint(&c);
         int64_t i = random_below(20), j = random_below(20);
-        int64_t d = i + c.sign * j;
-        bool declared = d >= c.lo && d <= c.hi;
-        fy_copy_shift_constraint(&c, i, j);
-        ck_assert_uint_eq(fy_copy_elements(&c), declared);
+        int64_t d = i + c.view.sign * j;
+        bool declared = d >= c.view.lo && d <= c.view.hi;
+        fy_view_shift(&c.view, i, j);
+        ck_assert_uint_eq(fy_view_all_elements(&c.view), declared);
     }
 }
 END_TEST
 
 START_TEST(test_extreme_constraints)
 {
-    struct fy_copy c = {.element_bytes = 8,
-                        .naxes = 2,
-                        .sign = -1,
-                        .extent = {1000000007, 998244353},
-                        .lo = INT64_MIN,
-                        .hi = INT64_MAX};
-    ck_assert_uint_eq(fy_copy_elements(&c), 1000000007ULL * 998244353ULL);
-    c.lo = INT64_MAX;
-    ck_assert_uint_eq(fy_copy_elements(&c), 0);
-    c.lo = 0; /* the lower triangle: columns 0 .. n1 - 1 */
-    ck_assert_uint_eq(fy_copy_elements(&c),
+    struct fy_copy c = {.view.element_bytes = 8,
+                        .view.naxes = 2,
+                        .view.sign = -1,
+                        .view.extent = {1000000007, 998244353},
+                        .view.lo = INT64_MIN,
+                        .view.hi = INT64_MAX};
+    ck_assert_uint_eq(fy_view_all_elements(&c.view),
+                      1000000007ULL * 998244353ULL);
+    c.view.lo = INT64_MAX;
+    ck_assert_uint_eq(fy_view_all_elements(&c.view), 0);
+    c.view.lo = 0; /* the lower triangle: columns 0 .. n1 - 1 */
+    ck_assert_uint_eq(fy_view_all_elements(&c.view),
                       1000000007ULL * 998244353ULL -
                           998244353ULL * 998244352ULL / 2);
-    c.hi = INT64_MIN;
-    ck_assert_uint_eq(fy_copy_elements(&c), 0);
-    c.hi = INT64_MAX - 1;
-    fy_copy_shift_constraint(&c, 0, INT64_MAX);
-    ck_assert_int_eq(c.hi, INT64_MAX);
+    c.view.hi = INT64_MIN;
+    ck_assert_uint_eq(fy_view_all_elements(&c.view), 0);
+    c.view.hi = INT64_MAX - 1;
+    fy_view_shift(&c.view, 0, INT64_MAX);
+    ck_assert_int_eq(c.view.hi, INT64_MAX);
 }
 END_TEST
 

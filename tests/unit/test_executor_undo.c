@@ -208,7 +208,7 @@ START_TEST(test_log_keeps_every_element)
     HASH_ITER (hh, log.table.by_box, r, next) {
         ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
         /* Saved once: what is there later is the call's result. */
-        *(double *)r->copy.host = -1;
+        *(double *)r->copy.view.host = -1;
         ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
     }
     memset(memory, 1, sizeof memory);
@@ -222,7 +222,7 @@ START_TEST(test_log_keeps_every_element)
     ck_assert_ptr_eq(log.undo.base, base);
     /* What is too small for one is given back. */
     HASH_ITER (hh, log.table.by_box, r, next)
-        r->copy.element_bytes = 1000;
+        r->copy.view.element_bytes = 1000;
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_uint_gt(log.undo.bytes, 2000000);
     uintptr_t page = (uintptr_t)base & ~(uintptr_t)4095;
@@ -361,11 +361,11 @@ START_TEST(test_log_larger_than_memory_is_refused)
     struct fy_replica *r = log.table.by_box, *next;
     for (; r; r = next) {
         next = r->hh.next;
-        r->copy.element_bytes = 1;
-        memcpy(r->copy.extent, rows[_i].extent, sizeof rows[_i].extent);
+        r->copy.view.element_bytes = 1;
+        memcpy(r->copy.view.extent, rows[_i].extent, sizeof rows[_i].extent);
         if (!next) {
-            r->copy.naxes = 1;
-            r->copy.extent[0] = rows[_i].last;
+            r->copy.view.naxes = 1;
+            r->copy.view.extent[0] = rows[_i].last;
         }
     }
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_ERR_NOMEM);

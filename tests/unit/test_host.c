@@ -186,12 +186,12 @@ static struct fy_copy
 row_copy(enum fy_direction direction, double *host, uint64_t device)
 {
     return (struct fy_copy){.direction = direction,
-                            .host = host,
+                            .view.host = (char *)host,
                             .device = device,
-                            .element_bytes = 8,
-                            .naxes = 1,
-                            .extent = {ROW},
-                            .host_stride = {1},
+                            .view.element_bytes = 8,
+                            .view.naxes = 1,
+                            .view.extent = {ROW},
+                            .view.stride = {1},
                             .device_stride = {1}};
 }
 
@@ -359,7 +359,7 @@ use_inherited(struct fy_device *device, struct fy_stream *s,
     struct fy_stream *other;
     struct fy_event *another;
     uint64_t address;
-    c.extent[0] = 1;
+    c.view.extent[0] = 1;
     int refused =
         ops->inherited(device) && ops->copy(s, &c) == FY_ERR_DEVICE &&
         ops->launch(s, &launch) == FY_ERR_DEVICE &&

@@ -69,7 +69,8 @@ START_TEST(test_equal_tiles_are_one_replica_with_a_future)
         ck_assert_uint_eq(u[1].next, 1);
         ck_assert_uint_eq(u[2].next, FY_NIL);
         ck_assert_uint_eq(u[3].next, FY_NIL);
-        ck_assert_ptr_eq(u[4].replica->copy.host, (char *)4096 - 20 * 2 * 8);
+        ck_assert_ptr_eq(u[4].replica->copy.view.host,
+                         (char *)4096 - 20 * 2 * 8);
         ck_assert_uint_eq(u[0].replica->elements_bytes, 80);
         fy_replica_reset(&table);
         ck_assert_uint_eq(HASH_COUNT(table.by_box), 0);

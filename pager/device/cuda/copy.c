@@ -10,36 +10,52 @@
 #include "pager/device/copy.h"
 #include "pager/device/cuda/internal.h"
 
-/* One run, one 2-D or one 3-D rectangle of the first `naxes' axes. */
+/* Bytes from one index of an axis to the next. */
+static uint64_t
+host_pitch(const struct fy_copy *t, int axis)
+{
+    return (uint64_t)t->view.stride[axis] * t->view.element_bytes;
+}
+
+static uint64_t
+device_pitch(const struct fy_copy *t, int axis)
+{
+    return (uint64_t)t->device_stride[axis] * t->view.element_bytes;
+}
+
+/* One run, one 2-D or one 3-D rectangle of the transfer's first `naxes' axes. */
 static int
-issue(struct cuda_device *device, enum fy_direction direction, char *host,
-      uint64_t at, const struct cuda_rect *r, int naxes, fy_cuda_handle stream)
+issue(struct cuda_device *device, const struct fy_copy *t, char *host,
+      uint64_t at, int naxes, fy_cuda_handle stream)
 {
     const struct fy_cuda_driver *driver = device->driver;
-    bool in = direction == FY_TO_DEVICE;
-    if (naxes == 0) {
-        return in ? driver->copy_in(at, host, r->run_bytes, stream)
-                  : driver->copy_out(host, at, r->run_bytes, stream);
+    bool in = t->direction == FY_TO_DEVICE;
+    uint64_t run = cuda_run_bytes(t);
+    int k = cuda_run_axes(t);
+    if (naxes == k) {
+        return in ? driver->copy_in(at, host, run, stream)
+                  : driver->copy_out(host, at, run, stream);
     }
+    uint64_t host_row = host_pitch(t, k), device_row = device_pitch(t, k);
     struct fy_cuda_copy3 c = {
         .from_type = in ? FY_CUDA_MEMORY_HOST : FY_CUDA_MEMORY_DEVICE,
         .from_host = in ? host : NULL,
         .from_device = in ? 0 : at,
-        .from_pitch = in ? r->host_pitch[0] : r->device_pitch[0],
+        .from_pitch = in ? host_row : device_row,
         .to_type = in ? FY_CUDA_MEMORY_DEVICE : FY_CUDA_MEMORY_HOST,
         .to_host = in ? NULL : host,
         .to_device = in ? at : 0,
-        .to_pitch = in ? r->device_pitch[0] : r->host_pitch[0],
-        .width_bytes = r->run_bytes,
-        .height = (size_t)r->n[0],
+        .to_pitch = in ? device_row : host_row,
+        .width_bytes = run,
+        .height = (size_t)t->view.extent[k],
         .depth = 1,
     };
-    if (naxes == 2) {
-        uint64_t host_rows = r->host_pitch[1] / r->host_pitch[0];
-        uint64_t device_rows = r->device_pitch[1] / r->device_pitch[0];
+    if (naxes == k + 2) {
+        uint64_t host_rows = host_pitch(t, k + 1) / host_row;
+        uint64_t device_rows = device_pitch(t, k + 1) / device_row;
         c.from_height = in ? host_rows : device_rows;
         c.to_height = in ? device_rows : host_rows;
-        c.depth = (size_t)r->n[1];
+        c.depth = (size_t)t->view.extent[k + 1];
         return driver->copy3(&c, stream);
     }
     struct fy_cuda_copy2 flat = {
@@ -58,38 +74,39 @@ issue(struct cuda_device *device, enum fy_direction direction, char *host,
 }
 
 static bool
-is_plane(const struct cuda_rect *r, uint64_t most_pitch)
+is_plane(const struct fy_copy *t, int axis, uint64_t most_pitch)
 {
-    return r->host_pitch[0] >= r->run_bytes &&
-           r->device_pitch[0] >= r->run_bytes &&
-           r->host_pitch[0] <= most_pitch && r->device_pitch[0] <= most_pitch;
+    uint64_t run = cuda_run_bytes(t);
+    uint64_t host = host_pitch(t, axis), device = device_pitch(t, axis);
+    return host >= run && device >= run && host <= most_pitch &&
+           device <= most_pitch;
 }
 
 /* Whether the second axis steps over whole rows, as cuMemcpy3D wants it. */
 static bool
-is_slab(const struct cuda_rect *r)
+is_slab(const struct fy_copy *t, int axis)
 {
-    uint64_t rows = (uint64_t)r->n[0];
-    return r->host_pitch[1] % r->host_pitch[0] == 0 &&
-           r->host_pitch[1] / r->host_pitch[0] >= rows &&
-           r->device_pitch[1] % r->device_pitch[0] == 0 &&
-           r->device_pitch[1] / r->device_pitch[0] >= rows;
+    const int64_t *host = &t->view.stride[axis];
+    const int64_t *device = &t->device_stride[axis];
+    int64_t rows = t->view.extent[axis];
+    return host[1] % host[0] == 0 && host[1] / host[0] >= rows &&
+           device[1] % device[0] == 0 && device[1] / device[0] >= rows;
 }
 
 int
-cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
-                   const struct cuda_rect *r, fy_cuda_handle stream)
+cuda_transfer(struct cuda_device *device, const struct fy_copy *t,
+              fy_cuda_handle stream)
 {
-    int64_t at[FY_COPY_AXES] = {0};
-    char *host = r->host;
-    uint64_t to = r->device;
-    int inner = 0;
-    if (r->naxes > 0 && is_plane(r, (uint64_t)device->max_pitch)) {
-        inner = r->naxes > 1 && is_slab(r) ? 2 : 1;
+    int64_t at[FY_MAX_OPERAND_AXES] = {0};
+    char *host = t->view.host;
+    uint64_t to = t->device;
+    int run = cuda_run_axes(t), inner = run, naxes = t->view.naxes;
+    if (naxes > run && is_plane(t, run, (uint64_t)device->max_pitch)) {
+        inner += naxes > run + 1 && is_slab(t, run) ? 2 : 1;
     }
     for (;;) {
-        int result = issue(device, direction, host, to, r, inner, stream);
-        if (result == FY_CUDA_INVALID_VALUE && inner > 0) {
+        int result = issue(device, t, host, to, inner, stream);
+        if (result == FY_CUDA_INVALID_VALUE && inner > run) {
             inner--; /* limits that nobody documents: by rows, then by runs */
             continue;
         }
@@ -97,34 +114,31 @@ cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
             return cuda_status(device, "a copy", result);
         }
         int k = inner;
-        for (; k < r->naxes; k++) {
-            host += r->host_pitch[k];
-            to += r->device_pitch[k];
-            if (++at[k] < r->n[k]) {
+        for (; k < naxes; k++) {
+            host += host_pitch(t, k);
+            to += device_pitch(t, k);
+            if (++at[k] < t->view.extent[k]) {
                 break;
             }
-            host -= (uint64_t)r->n[k] * r->host_pitch[k];
-            to -= (uint64_t)r->n[k] * r->device_pitch[k];
+            host -= (uint64_t)t->view.extent[k] * host_pitch(t, k);
+            to -= (uint64_t)t->view.extent[k] * device_pitch(t, k);
             at[k] = 0;
         }
-        if (k == r->naxes) {
+        if (k == naxes) {
             return 0;
         }
     }
 }
 
-/* Whether all of the rectangle's host memory is page-locked. */
+/* Whether all of the transfer's host memory is page-locked. */
 static bool
-is_locked(struct cuda_device *device, const struct cuda_rect *r)
+is_locked(struct cuda_device *device, const struct fy_copy *t)
 {
     const struct fy_cuda_driver *driver = device->driver;
-    uint64_t first = (uint64_t)(uintptr_t)r->host, start = 0;
-    uint64_t bytes = r->run_bytes;
+    uint64_t first = (uint64_t)(uintptr_t)t->view.host, start = 0;
+    uint64_t bytes = cuda_transfer_span(t);
     unsigned type = 0;
     size_t size = 0;
-    for (int k = 0; k < r->naxes; k++) {
-        bytes += (uint64_t)(r->n[k] - 1) * r->host_pitch[k];
-    }
     /* The driver answers with an error for memory it does not know. */
     return driver->pointer_attribute(&type, FY_CUDA_POINTER_MEMORY_TYPE,
                                      first) == 0 &&
@@ -140,20 +154,18 @@ int
 cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
 {
     struct cuda_device *device = stream->device;
-    struct cuda_rect whole;
+    struct fy_copy whole;
     int status;
-    if (fy_copy_elements(copy) == 0) {
+    if (fy_view_all_elements(&copy->view) == 0) {
         return 0;
     }
-    bool direct = cuda_rect_direct(copy, &whole);
-    if (direct &&
-        cuda_register_copy(stream, copy->direction, &whole, &status)) {
+    bool direct = cuda_copy_direct(copy, &whole);
+    if (direct && cuda_register_copy(stream, &whole, &status)) {
         return status;
     }
     if (direct &&
         cuda_register_is_foreign(device->registry, &whole, is_locked)) {
-        return cuda_rect_transfer(device, copy->direction, &whole,
-                                  stream->handle);
+        return cuda_transfer(device, &whole, stream->handle);
     }
     if (copy->direction == FY_TO_HOST) {
         /* Copying threads must not wait for work that may be long. */

@@ -183,9 +183,9 @@ void cuda_start_early(bool early);
 
 /* copy.c: issues one copy on the stream; returns when that is done. */
 int cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy);
-/* Enqueues the transfer of a rectangle whose host side is page-locked. */
-int cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
-                       const struct cuda_rect *rect, fy_cuda_handle stream);
+/* Enqueues a transfer whose host side is page-locked. */
+int cuda_transfer(struct cuda_device *device, const struct fy_copy *transfer,
+                  fy_cuda_handle stream);
 
 /* kernel.c: the operation kernel() of fy_device_cuda. */
 int cuda_kernel(struct fy_device *device,

@@ -12,29 +12,20 @@
 struct cuda_pieces {
     const struct fy_copy *copy;
     int naxes; /* with more than one element */
-    int order
-        [FY_COPY_AXES]; /* of them, the one closest in device memory first */
-    int64_t chunk[FY_COPY_AXES]; /* extent of a whole piece, by `order' */
-    int64_t count[FY_COPY_AXES]; /* pieces along it */
-    uint64_t npieces;            /* some may turn out empty */
+    /* of them, the one closest in device memory first */
+    uint8_t order[FY_MAX_OPERAND_AXES];
+    int64_t
+        chunk[FY_MAX_OPERAND_AXES]; /* extent of a whole piece, by `order' */
+    int64_t count[FY_MAX_OPERAND_AXES]; /* pieces along it */
+    uint64_t npieces;                   /* some may turn out empty */
 };
 
-/* Runs of bytes at equal places of host (or slot) and device memory. */
-struct cuda_rect {
-    char *host;      /* its lowest byte */
-    uint64_t device; /* likewise */
-    uint64_t run_bytes;
-    int naxes; /* of runs: */
-    int64_t n[FY_COPY_AXES];
-    uint64_t host_pitch[FY_COPY_AXES], device_pitch[FY_COPY_AXES]; /* bytes */
-};
-
-/* One piece: a rectangle whose slot holds it without gaps. */
+/* One piece, and its transfer, for which the slot holds it without gaps. */
 struct cuda_piece {
     struct fy_copy
-        packing;           /* host <-> slot, whose address it takes as device */
-    bool whole;            /* it declares every element of the rectangle */
-    struct cuda_rect rect; /* slot <-> device */
+        packing; /* host <-> slot, whose address it takes as device */
+    bool whole;  /* it declares every element of its box */
+    struct fy_copy transfer; /* slot <-> device */
 };
 
 /* `most_bytes' is at least an element. The copy is borrowed. */
@@ -46,11 +37,20 @@ bool cuda_piece_at(const struct cuda_pieces *pieces, uint64_t index, void *slot,
                    struct cuda_piece *out);
 
 /*
- * The whole copy as one rectangle of host memory, for memory that the device
+ * The whole copy as one transfer of host memory, for memory that the device
  * can reach. False: it is a triangle, in different orders on the two sides, or
  * in runs too short to be worth it.
  */
-bool cuda_rect_direct(const struct fy_copy *copy, struct cuda_rect *out);
+bool cuda_copy_direct(const struct fy_copy *copy, struct fy_copy *transfer);
+
+/*
+ * A transfer has positive strides, ascending on both sides, and no constraint. Where
+ * its first axis is a run of bytes on both sides, 1, else 0; and the bytes of a run.
+ */
+int cuda_run_axes(const struct fy_copy *transfer);
+uint64_t cuda_run_bytes(const struct fy_copy *transfer);
+/* Bytes of host memory from its first to behind its last. */
+uint64_t cuda_transfer_span(const struct fy_copy *transfer);
 
 /* Zeroes what the piece does not declare of its rectangle in the slot. */
 void cuda_piece_blank(const struct cuda_piece *piece);

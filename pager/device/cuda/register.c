@@ -627,72 +627,40 @@ loud:
 
 /* ---- copies -------------------------------------------------------------------- */
 
-/* Bytes from the first to behind the last. */
 static uint64_t
-span(const struct cuda_rect *rect, int naxes)
+bytes_of(const struct fy_copy *t)
 {
-    uint64_t bytes = rect->run_bytes;
-    for (int k = 0; k < naxes; k++) {
-        bytes += (uint64_t)(rect->n[k] - 1) * rect->host_pitch[k];
-    }
-    return bytes;
+    return fy_view_all_elements(&t->view) * t->view.element_bytes;
 }
 
-static int
-by_ring(struct fy_stream *stream, enum fy_direction direction,
-        const struct cuda_rect *rect)
+/* `count' of the last axis, from the first-th on. */
+static struct fy_copy
+part(const struct fy_copy *t, uint64_t first, uint64_t count)
 {
-    struct fy_copy copy = {
-        .direction = direction,
-        .host = rect->host,
-        .device = rect->device,
-        .element_bytes = 1,
-        .naxes = (uint8_t)(rect->naxes + 1),
-        .extent = {(int64_t)rect->run_bytes},
-        .host_stride = {1},
-        .device_stride = {1},
-        .lo = INT64_MIN,
-        .hi = INT64_MAX,
-    };
-    for (int k = 0; k < rect->naxes; k++) {
-        copy.extent[k + 1] = rect->n[k];
-        copy.host_stride[k + 1] = (int64_t)rect->host_pitch[k];
-        copy.device_stride[k + 1] = (int64_t)rect->device_pitch[k];
-    }
-    return cuda_ring_copy(stream, &copy);
-}
-
-/* `count' of the last axis (or bytes of the run), from the first-th on. */
-static struct cuda_rect
-part(const struct cuda_rect *rect, uint64_t first, uint64_t count)
-{
-    struct cuda_rect p = *rect;
-    int last = rect->naxes - 1;
-    if (last < 0) {
-        p.host += first;
-        p.device += first;
-        p.run_bytes = count;
-        return p;
-    }
-    p.host += first * rect->host_pitch[last];
-    p.device += first * rect->device_pitch[last];
-    p.n[last] = (int64_t)count;
+    struct fy_copy p = *t;
+    int last = t->view.naxes - 1;
+    uint64_t at = first * t->view.element_bytes;
+    p.view.host += at * (uint64_t)t->view.stride[last];
+    p.device += at * (uint64_t)t->device_stride[last];
+    p.view.extent[last] = (int64_t)count;
     return p;
 }
 
 /*
- * Cuts a rectangle along its last axis into what lies in front of the registered
+ * Cuts a transfer along its last axis into what lies in front of the registered
  * pages, or half in them, what lies in them, and the rest.
  */
 static void
-cut(const struct cuda_rect *rect, const struct row *row, uint64_t *first,
+cut(const struct fy_copy *t, const struct row *row, uint64_t *first,
     uint64_t *behind)
 {
-    int last = rect->naxes - 1;
-    uintptr_t host = (uintptr_t)rect->host;
-    uint64_t pitch = last < 0 ? 1 : rect->host_pitch[last];
-    uint64_t n = last < 0 ? rect->run_bytes : (uint64_t)rect->n[last];
-    uint64_t slice = last < 0 ? 1 : span(rect, last);
+    int last = t->view.naxes - 1;
+    uintptr_t host = (uintptr_t)t->view.host;
+    uint64_t pitch =
+        (uint64_t)t->view.stride[last] * (uint64_t)t->view.element_bytes;
+    uint64_t n = (uint64_t)t->view.extent[last];
+    const struct fy_copy one = part(t, 0, 1);
+    uint64_t slice = cuda_transfer_span(&one);
     uint64_t from =
         row->start <= host ? 0 : (row->start - host + pitch - 1) / pitch;
     uint64_t to =
@@ -709,35 +677,30 @@ enum which {
 
 /* Only the edges first, and then what goes straight: see copy.c. */
 static int
-transfer(struct fy_stream *stream, enum fy_direction direction,
-         const struct cuda_rect *rect, const struct row *row, enum which which)
+transfer(struct fy_stream *stream, const struct fy_copy *t,
+         const struct row *row, enum which which)
 {
     uint64_t first, behind;
-    int last = rect->naxes - 1;
-    uint64_t n = last < 0 ? rect->run_bytes : (uint64_t)rect->n[last];
-    cut(rect, row, &first, &behind);
+    cut(t, row, &first, &behind);
     int status = 0;
     if (first < behind && which == INSIDE) {
-        struct cuda_rect middle = part(rect, first, behind - first);
-        status = cuda_rect_transfer(stream->device, direction, &middle,
-                                    stream->handle);
+        struct fy_copy middle = part(t, first, behind - first);
+        status = cuda_transfer(stream->device, &middle, stream->handle);
     }
+    uint64_t n = (uint64_t)t->view.extent[t->view.naxes - 1];
     const uint64_t edges[2][2] = {{0, first}, {behind, n}};
     for (int i = 0; i < 2 && status == 0; i++) {
         uint64_t count = edges[i][1] - edges[i][0];
-        struct cuda_rect edge = part(rect, edges[i][0], count);
-        uint64_t bytes = edge.run_bytes;
-        for (int k = 0; k < edge.naxes; k++) {
-            bytes *= (uint64_t)edge.n[k];
-        }
+        struct fy_copy edge = part(t, edges[i][0], count);
         if (count == 0) {
             continue;
         }
-        if (count == 1 && last >= 0 && bytes > SMALL_EDGE_BYTES) {
-            edge.naxes--;
-            status = transfer(stream, direction, &edge, row, which);
+        if (count == 1 && t->view.naxes > 1 &&
+            bytes_of(&edge) > SMALL_EDGE_BYTES) {
+            edge.view.naxes--;
+            status = transfer(stream, &edge, row, which);
         } else if (which == EDGES) {
-            status = by_ring(stream, direction, &edge);
+            status = cuda_ring_copy(stream, &edge);
         }
     }
     return status;
@@ -802,12 +765,12 @@ hold(struct cuda_registry *r, uintptr_t start_at, uint64_t bytes)
 /* Whether the program, and not ferry, has page-locked it: the driver is asked,
  * while no registration can come or go. */
 bool
-cuda_register_is_foreign(struct cuda_registry *r, const struct cuda_rect *rect,
+cuda_register_is_foreign(struct cuda_registry *r, const struct fy_copy *t,
                          bool (*is_locked)(struct cuda_device *,
-                                           const struct cuda_rect *))
+                                           const struct fy_copy *))
 {
-    uintptr_t start_at = (uintptr_t)rect->host;
-    uintptr_t end = start_at + span(rect, rect->naxes);
+    uintptr_t start_at = (uintptr_t)t->view.host;
+    uintptr_t end = start_at + cuda_transfer_span(t);
     bool ours = false;
     pthread_mutex_lock(&r->lock);
     for (unsigned i = 0; i < ROWS; i++) {
@@ -816,7 +779,7 @@ cuda_register_is_foreign(struct cuda_registry *r, const struct cuda_rect *rect,
                          row->state == STUCK) &&
                         overlaps(row, start_at, end));
     }
-    bool foreign = !ours && is_locked(r->device, rect);
+    bool foreign = !ours && is_locked(r->device, t);
     pthread_mutex_unlock(&r->lock);
     return foreign;
 }
@@ -844,15 +807,15 @@ cuda_register_forget(struct cuda_registry *r, uint64_t stream)
 }
 
 bool
-cuda_register_copy(struct fy_stream *stream, enum fy_direction direction,
-                   const struct cuda_rect *rect, int *status)
+cuda_register_copy(struct fy_stream *stream, const struct fy_copy *t,
+                   int *status)
 {
     struct cuda_registry *r = stream->device->registry;
-    uint64_t bytes = span(rect, rect->naxes);
+    uint64_t bytes = cuda_transfer_span(t);
     if (bytes < LEAST_COPY_BYTES) {
         return false;
     }
-    struct row *row = hold(r, (uintptr_t)rect->host, bytes);
+    struct row *row = hold(r, (uintptr_t)t->view.host, bytes);
     if (!row) {
         return false;
     }
@@ -860,19 +823,19 @@ cuda_register_copy(struct fy_stream *stream, enum fy_direction direction,
     if (intact) {
         const struct fy_cuda_driver *driver = r->device->driver;
         *status = 0;
-        if (direction == FY_TO_HOST &&
-            ((uintptr_t)rect->host < row->start ||
-             (uintptr_t)rect->host + bytes > row->end)) {
+        if (t->direction == FY_TO_HOST &&
+            ((uintptr_t)t->view.host < row->start ||
+             (uintptr_t)t->view.host + bytes > row->end)) {
             /* Copying threads must not wait for work that may be long. */
             int result = driver->event_record(stream->ready, stream->handle);
             result = result != 0 ? result : driver->event_sync(stream->ready);
             *status = cuda_status(r->device, "the work before a copy", result);
         }
         if (*status == 0) {
-            *status = transfer(stream, direction, rect, row, EDGES);
+            *status = transfer(stream, t, row, EDGES);
         }
         if (*status == 0) {
-            *status = transfer(stream, direction, rect, row, INSIDE);
+            *status = transfer(stream, t, row, INSIDE);
         }
         int marked = mark(r, row, stream);
         *status = *status != 0 ? *status : marked;
@@ -885,15 +848,12 @@ cuda_register_copy(struct fy_stream *stream, enum fy_direction direction,
 }
 
 void
-cuda_register_missed(struct cuda_registry *r, const struct cuda_rect *rect,
+cuda_register_missed(struct cuda_registry *r, const struct fy_copy *t,
                      double took)
 {
-    uintptr_t start_at = (uintptr_t)rect->host;
-    uint64_t bytes = rect->run_bytes;
-    uint64_t length = span(rect, rect->naxes);
-    for (int k = 0; k < rect->naxes; k++) {
-        bytes *= (uint64_t)rect->n[k];
-    }
+    uintptr_t start_at = (uintptr_t)t->view.host;
+    uint64_t bytes = bytes_of(t);
+    uint64_t length = cuda_transfer_span(t);
     if (bytes < LEAST_COPY_BYTES) {
         return;
     }

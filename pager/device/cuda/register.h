@@ -30,20 +30,20 @@ void cuda_register_operands(struct cuda_registry *registry,
  * Issues what of the copy is in registered memory, and has the rest done by
  * the ring. False: none is, and nothing has happened. Issuing thread.
  */
-bool cuda_register_copy(struct fy_stream *stream, enum fy_direction direction,
-                        const struct cuda_rect *rect, int *status);
+bool cuda_register_copy(struct fy_stream *stream,
+                        const struct fy_copy *transfer, int *status);
 /* A copy of memory that is not went over the ring in that time. */
 void cuda_register_missed(struct cuda_registry *registry,
-                          const struct cuda_rect *rect, double seconds);
+                          const struct fy_copy *transfer, double seconds);
 
 /*
  * Whether `is_locked' says so of memory that is not ours. What is ours must be
  * asked for by cuda_register_copy(), or go by the ring.
  */
 bool cuda_register_is_foreign(struct cuda_registry *registry,
-                              const struct cuda_rect *rect,
+                              const struct fy_copy *transfer,
                               bool (*is_locked)(struct cuda_device *,
-                                                const struct cuda_rect *));
+                                                const struct fy_copy *));
 
 /* A stream of that number is idle, and ends. The context is current. */
 void cuda_register_forget(struct cuda_registry *registry, uint64_t stream);

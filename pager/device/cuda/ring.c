@@ -163,11 +163,11 @@ take_slot(struct cuda_packer *p, unsigned *out)
 
 /* Issues the transfer of a slot. */
 static int
-issue(struct cuda_packer *p, unsigned slot, enum fy_direction direction,
-      const struct cuda_rect *rect, fy_cuda_handle stream)
+issue(struct cuda_packer *p, unsigned slot, const struct fy_copy *transfer,
+      fy_cuda_handle stream)
 {
     const struct fy_cuda_driver *driver = p->device->driver;
-    int status = cuda_rect_transfer(p->device, direction, rect, stream);
+    int status = cuda_transfer(p->device, transfer, stream);
     int result = driver->event_record(p->slots[slot].event, stream);
     if (result != 0) {
         /* Nothing else says when the slot is free again. */
@@ -192,8 +192,7 @@ send(struct cuda_packer *p, struct job *job, uint64_t index)
     }
     cuda_piece_blank(&piece);
     status = fy_copy_run_host(&piece.packing);
-    return status != 0 ? status
-                       : issue(p, slot, FY_TO_DEVICE, &piece.rect, job->stream);
+    return status != 0 ? status : issue(p, slot, &piece.transfer, job->stream);
 }
 
 /* The end of a piece to the host. */
@@ -221,8 +220,7 @@ fetch(struct cuda_packer *p, struct job *job, uint64_t index,
                        &pending->piece)) {
         return status;
     }
-    status =
-        issue(p, pending->slot, FY_TO_HOST, &pending->piece.rect, job->stream);
+    status = issue(p, pending->slot, &pending->piece.transfer, job->stream);
     if (status == 0) {
         pending->job = job;
     }
@@ -389,7 +387,7 @@ start(struct cuda_ring *ring)
 static void
 cut(struct job *job, const struct fy_copy *copy, uint64_t bytes, uint64_t most)
 {
-    uint64_t least = copy->element_bytes;
+    uint64_t least = copy->view.element_bytes;
     cuda_pieces_init(&job->pieces, copy,
                      bytes < least  ? least
                      : bytes > most ? most
@@ -403,8 +401,9 @@ cuda_ring_copy(struct fy_stream *stream, const struct fy_copy *copy)
     struct cuda_ring *ring = device->ring;
     struct job job = {.stream = stream->handle,
                       .out = copy->direction == FY_TO_HOST};
-    uint64_t bytes = fy_copy_elements(copy) * copy->element_bytes;
-    if (copy->element_bytes > SMALL_SLOT_BYTES) {
+    uint64_t bytes =
+        fy_view_all_elements(&copy->view) * copy->view.element_bytes;
+    if (copy->view.element_bytes > SMALL_SLOT_BYTES) {
         return cuda_error(device, FY_ERR_UNSUPPORTED, "elements too large");
     }
     if (bytes > SMALL_COPY_BYTES) {
