@@ -35,6 +35,16 @@ char *fy_arena_print(struct fy_arena *arena, const char *format, ...)
  */
 void *fy_arena_grow(struct fy_arena *arena, void *items, size_t count,
                     size_t *capacity, size_t bytes);
+/* A growing array of one type, and a new row at its end, to be assigned. */
+#define FY_ROWS(type)           \
+    struct {                    \
+        type *row;              \
+        size_t count, capacity; \
+    }
+#define FY_APPEND(arena, rows)                                            \
+    ((rows)->row = fy_arena_grow((arena), (rows)->row, (rows)->count,     \
+                                 &(rows)->capacity, sizeof *(rows)->row), \
+     &(rows)->row[(rows)->count++])
 void fy_arena_free(struct fy_arena *arena); /* everything in it */
 
 /* Names to numbers; keys are borrowed and must live as long as the map. */

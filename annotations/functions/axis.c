@@ -37,9 +37,9 @@ static bool
 all_cells(const struct fy_body *body, uint32_t node, uint32_t *cell,
           bool *several)
 {
-    const struct fy_node *n = &body->front->nodes[node];
+    const struct fy_node *n = &body->front->nodes.row[node];
     if (n->op == FY_OP_CELL) {
-        if (body->unit->cells[n->a].kind == FY_CELL_HANDLE &&
+        if (body->unit->cells.row[n->a].kind == FY_CELL_HANDLE &&
             !has_device_call(body)) {
             return false; /* a call that is over cannot be changed */
         }
@@ -102,10 +102,10 @@ extent_node(struct fy_body *body, const struct ast_axis *ast, const char *name)
     uint32_t node = fy_node_of_integer(body, ast->extent ? ast->extent : &bare);
     body->in_axis_extent = false;
     if (node != FY_NIL && ast->extent && is_arg) {
-        const struct fy_node *n = &body->front->nodes[node];
+        const struct fy_node *n = &body->front->nodes.row[node];
         const struct fy_unit_arg *arg = fy_unit_find_arg(body->unit, name);
         if (n->op != FY_OP_CELL ||
-            body->unit->cells[n->a].arg != arg - body->unit->args) {
+            body->unit->cells.row[n->a].arg != arg - body->unit->args) {
             fy_diagnostic_hint(
                 fy_error(body->front, ast->name.span,
                          "axis '%.*s' has the name of an argument and another "
@@ -169,7 +169,7 @@ also_cells(struct fy_body *body, struct fy_axis_info *axis,
         if (cell == FY_NIL) {
             return;
         }
-        const struct fy_cell *c = &body->unit->cells[cell];
+        const struct fy_cell *c = &body->unit->cells.row[cell];
         if (!fy_is_integer_type(c->type) || c->kind == FY_CELL_HANDLE) {
             fy_error(front, e->span,
                      "an extent must be an integer that a chunk can replace");
@@ -280,8 +280,8 @@ sum_into_operand(struct fy_body *body, struct fy_axis_info *axis,
     if (cell == FY_NIL || axis->row.with_node == FY_NIL) {
         return;
     }
-    uint8_t type = body->unit->cells[cell].type;
-    uint8_t kind = body->unit->cells[cell].kind;
+    uint8_t type = body->unit->cells.row[cell].type;
+    uint8_t kind = body->unit->cells.row[cell].kind;
     if (type == FY_T_POINTER || type == FY_T_HANDLE ||
         (kind != FY_CELL_VALUE && kind != FY_CELL_REFERENCE)) {
         fy_diagnostic_hint(fy_error(front, clause->with->span,
@@ -345,7 +345,7 @@ is_one_element(const struct fy_body *body,
         if (extent == FY_NIL) {
             return true;
         }
-        node = &body->front->nodes[extent];
+        node = &body->front->nodes.row[extent];
         if (node->op != FY_OP_INT || node->u.i != 1) {
             return false;
         }
@@ -374,7 +374,7 @@ check_written(struct fy_body *body, unsigned axis)
                          operand->name),
                 "say `sums into %.*s', or do not split '%.*s'", FY_MAX_QUOTED,
                 operand->name, FY_MAX_QUOTED, info->name);
-        } else if (body->unit->cells[operand->row.base].kind ==
+        } else if (body->unit->cells.row[operand->row.base].kind ==
                        FY_CELL_ADDRESS ||
                    !is_one_element(body, operand)) {
             fy_diagnostic_hint(

@@ -165,12 +165,13 @@ functions_used(struct fy_front *front, struct fy_unit *unit,
             return NULL;
         }
         if (!fy_map_find(
-                &front->functions,
+                &front->known.functions,
                 fy_arena_print(&front->arena, "%s %s", interface, name))) {
             struct fy_suggestion near = {.wanted = name};
-            for (size_t u = 0; u < front->nunits; u++) {
-                if (strcmp(front->units[u]->interface, unit->interface) == 0) {
-                    fy_suggestion_try(&near, front->units[u]->name);
+            for (size_t u = 0; u < front->units.count; u++) {
+                if (strcmp(front->units.row[u]->interface, unit->interface) ==
+                    0) {
+                    fy_suggestion_try(&near, front->units.row[u]->name);
                 }
             }
             fy_diagnostic_suggest(

@@ -40,9 +40,7 @@ let(struct fy_body *body, const struct ast_statement *s)
     if (node == FY_NIL) {
         return;
     }
-    front->lets = fy_arena_grow(&front->arena, front->lets, front->nlets,
-                                &front->lets_capacity, sizeof *front->lets);
-    front->lets[front->nlets++] =
+    *FY_APPEND(&front->arena, &front->lets) =
         (struct fy_let){.name = fy_intern(front, name), .node = node};
 }
 
@@ -76,10 +74,7 @@ require(struct fy_body *body, const struct ast_statement *s)
         return;
     }
     body->nrequires++;
-    front->requires =
-        fy_arena_grow(&front->arena, front->requires, front->nrequires,
-                      &front->requires_capacity, sizeof *front->requires);
-    front->requires[front->nrequires++] = row;
+    *FY_APPEND(&front->arena, &front->requires) = row;
 }
 
 /* The thunk's compiler handles integer arithmetic over arguments only. */
@@ -89,8 +84,8 @@ is_cheap(const struct fy_node *node, void *state)
     const struct fy_body *body = state;
     if (node->op == FY_OP_CELL) {
         return (node->type == FY_T_I64 || node->type == FY_T_CHAR) &&
-               (body->unit->cells[node->a].kind == FY_CELL_VALUE ||
-                body->unit->cells[node->a].kind == FY_CELL_REFERENCE);
+               (body->unit->cells.row[node->a].kind == FY_CELL_VALUE ||
+                body->unit->cells.row[node->a].kind == FY_CELL_REFERENCE);
     }
     return node->op == FY_OP_INT || fy_operators[node->op].is_cheap;
 }
@@ -110,7 +105,7 @@ worth(struct fy_body *body, const struct ast_statement *s)
 {
     uint32_t node = fy_node_of_expr(body, s->expr);
     if (node != FY_NIL &&
-        !fy_node_walk(body->front->nodes, node, is_cheap, body)) {
+        !fy_node_walk(body->front->nodes.row, node, is_cheap, body)) {
         fy_diagnostic_hint(
             fy_error(body->front, s->expr->span,
                      "`worth' must be integer arithmetic over arguments"),
@@ -126,7 +121,7 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 {
     uint32_t node = fy_node_of_expr(body, s->expr);
     uint8_t type =
-        node == FY_NIL ? (uint8_t)FY_T_I64 : body->front->nodes[node].type;
+        node == FY_NIL ? (uint8_t)FY_T_I64 : body->front->nodes.row[node].type;
     if (type != FY_T_I64 && type != FY_T_F64) {
         fy_error(body->front, s->expr->span, "this must be a number");
     }
@@ -190,17 +185,15 @@ on(struct fy_body *body, const struct ast_statement *s)
         memset(body->written, true, sizeof body->written);
         return;
     }
-    front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
-                                 &front->calls_capacity, sizeof *front->calls);
-    set_once(body, s, &body->unit->row.host_call, (uint32_t)front->ncalls);
-    front->calls[front->ncalls++] = row;
+    set_once(body, s, &body->unit->row.host_call, (uint32_t)front->calls.count);
+    *FY_APPEND(&front->arena, &front->calls) = row;
 }
 
 static void
 makes(struct fy_body *body, const struct ast_statement *s)
 {
     const struct fy_unit *unit = body->unit;
-    const struct fy_map *handles = &body->front->handles;
+    const struct fy_map *handles = &body->front->known.handles;
     const char *name = fy_expand(body->front, unit, s->name);
     struct fy_suggestion suggestion = {.wanted = name};
     if (!name) {
@@ -337,8 +330,8 @@ static bool
 is_named(const struct fy_body *body, uint16_t arg, uint32_t offset)
 {
     const struct fy_unit *unit = body->unit;
-    for (size_t c = 0; c < unit->ncells; c++) {
-        const struct fy_cell *cell = &unit->cells[c];
+    for (size_t c = 0; c < unit->cells.count; c++) {
+        const struct fy_cell *cell = &unit->cells.row[c];
         if (cell->kind != FY_CELL_FIELD || cell->arg != arg ||
             cell->offset != offset) {
             continue;
@@ -414,29 +407,24 @@ emit_rows(struct fy_body *body)
 {
     struct fy_front *front = body->front;
     struct fy_function *row = &body->unit->row;
-    row->axes = (uint32_t)front->naxes;
+    row->axes = (uint32_t)front->axes.count;
     row->naxes = (uint16_t)body->naxes;
     for (unsigned i = 0; i < body->naxes; i++) {
-        front->axes = fy_arena_grow(&front->arena, front->axes, front->naxes,
-                                    &front->axes_capacity, sizeof *front->axes);
-        front->axes[front->naxes++] = body->axes[i].row;
+        *FY_APPEND(&front->arena, &front->axes) = body->axes[i].row;
     }
-    row->operands = (uint32_t)front->noperands;
+    row->operands = (uint32_t)front->operands.count;
     row->noperands = (uint16_t)body->noperands;
     for (unsigned i = 0; i < body->noperands; i++) {
-        front->operands =
-            fy_arena_grow(&front->arena, front->operands, front->noperands,
-                          &front->operands_capacity, sizeof *front->operands);
-        front->operands[front->noperands++] = body->operands[i].row;
+        *FY_APPEND(&front->arena, &front->operands) = body->operands[i].row;
     }
-    row->nlets = (uint16_t)(front->nlets - row->lets);
+    row->nlets = (uint16_t)(front->lets.count - row->lets);
     row->nrequires = (uint16_t)body->nrequires;
 }
 
 void
 fy_compile_body(struct fy_front *front, uint32_t index)
 {
-    struct fy_unit *unit = front->units[index];
+    struct fy_unit *unit = front->units.row[index];
     struct fy_body *body = front->body;
     struct fy_function *row = &unit->row;
     unsigned errors = fy_diagnostics_errors(front->diagnostics);
@@ -449,7 +437,7 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     memset(body, 0, sizeof *body);
     body->front = front;
     body->unit = unit;
-    body->nodes_begin = (uint32_t)front->nnodes;
+    body->nodes_begin = (uint32_t)front->nodes.count;
     memset(body->heads, 0xff, sizeof body->heads); /* FY_NIL */
     fy_span_position(unit->ast->span, &line, &column);
     row->line = line;
@@ -461,8 +449,8 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     row->flops = row->worth = row->error = FY_NIL;
     row->host_call = row->cuda_call = FY_NIL;
     body->map_row = FY_NIL;
-    row->lets = (uint32_t)front->nlets;
-    row->requires = (uint32_t)front->nrequires;
+    row->lets = (uint32_t)front->lets.count;
+    row->requires = (uint32_t)front->requires.count;
     if (unit->is_fortran) {
         row->flags |= FY_FN_FORTRAN;
     }

@@ -45,22 +45,20 @@ static uint32_t
 add_cell(struct fy_front *front, struct fy_unit *unit, struct fy_cell cell,
          struct fy_span span)
 {
-    for (size_t i = 0; i < unit->ncells; i++) {
-        const struct fy_cell *old = &unit->cells[i];
+    for (size_t i = 0; i < unit->cells.count; i++) {
+        const struct fy_cell *old = &unit->cells.row[i];
         if (old->arg == cell.arg && old->kind == cell.kind &&
             old->offset == cell.offset && old->type == cell.type) {
             return (uint32_t)i;
         }
     }
-    if (unit->ncells == FY_MAX_CELLS) {
+    if (unit->cells.count == FY_MAX_CELLS) {
         fy_error(front, span, "a function reads at most %d places",
                  FY_MAX_CELLS);
         return FY_NIL;
     }
-    unit->cells = fy_arena_grow(&front->arena, unit->cells, unit->ncells,
-                                &unit->cells_capacity, sizeof *unit->cells);
-    unit->cells[unit->ncells] = cell;
-    return (uint32_t)unit->ncells++;
+    *FY_APPEND(&front->arena, &unit->cells) = cell;
+    return (uint32_t)unit->cells.count - 1;
 }
 
 /* The argument at the root of a path, or NULL after an error. */
@@ -290,7 +288,7 @@ fy_cell_make_opaque(struct fy_front *front, struct fy_unit *unit,
     cell.type = FY_T_POINTER; /* of several in it, the first */
     uint32_t index = add_cell(front, unit, cell, path->span);
     if (index != FY_NIL) {
-        unit->cells[index].flags |= FY_CELL_OPAQUE;
+        unit->cells.row[index].flags |= FY_CELL_OPAQUE;
     }
 }
 
@@ -325,7 +323,7 @@ handle_cell(struct fy_front *front, struct fy_unit *unit,
         }
         return FY_NIL;
     }
-    struct fy_unit *maker = front->units[arg->maker];
+    struct fy_unit *maker = front->units.row[arg->maker];
     if (maker->result.type != FY_T_HANDLE ||
         strcmp(maker->result.handle, arg->resolved.handle) != 0) {
         fy_error(front, arg->from.span, "'%.*s' does not make a '%s'",
@@ -336,7 +334,7 @@ handle_cell(struct fy_front *front, struct fy_unit *unit,
     if (there == FY_NIL) {
         return FY_NIL;
     }
-    struct fy_cell cell = maker->cells[there];
+    struct fy_cell cell = maker->cells.row[there];
     cell.name = fy_intern(front, text);
     cell.arg = (uint16_t)(arg - unit->args);
     cell.kind = FY_CELL_HANDLE;

@@ -36,10 +36,7 @@ source_new(struct fy_front *front, const char *name, size_t bytes)
     source->name = fy_arena_text(&front->arena, name, strlen(name));
     source->text = fy_arena_alloc(&front->arena, bytes + 2);
     source->bytes = bytes;
-    front->sources =
-        fy_arena_grow(&front->arena, front->sources, front->nsources,
-                      &front->sources_capacity, sizeof source);
-    front->sources[front->nsources++] = source;
+    *FY_APPEND(&front->arena, &front->sources) = source;
     return source;
 }
 
@@ -213,8 +210,8 @@ read_open(struct fy_front *front, const struct request *request,
         cannot_read_for(front, request, path, errno);
         return NULL;
     }
-    for (size_t i = 0; i < front->nsources; i++) {
-        struct fy_source *old = front->sources[i];
+    for (size_t i = 0; i < front->sources.count; i++) {
+        struct fy_source *old = front->sources.row[i];
         if (old->device != (uint64_t)status.st_dev ||
             old->inode != (uint64_t)status.st_ino || !old->inode) {
             continue;
@@ -224,7 +221,7 @@ read_open(struct fy_front *front, const struct request *request,
         }
         return NULL; /* once is enough */
     }
-    if (front->nsources >= FY_MAX_FILES ||
+    if (front->sources.count >= FY_MAX_FILES ||
         request->depth > FY_MAX_IMPORT_DEPTH) {
         fy_error(front, request->span,
                  "too many files: at most %d, imported %d deep", FY_MAX_FILES,
@@ -247,10 +244,10 @@ load(struct fy_front *front, const struct request *request, const char *path)
         cannot_read_for(front, request, path, errno);
         return 1;
     }
-    front->open_file = fd; /* for who catches the longjmp */
+    front->held.file = fd; /* for who catches the longjmp */
     struct fy_source *source = read_open(front, request, path, fd);
     close(fd);
-    front->open_file = -1;
+    front->held.file = -1;
     if (source && (!front->word || may_concern(source, front->word))) {
         source->importer = request->importer;
         parse_source(front, source, request->depth);
@@ -295,12 +292,12 @@ load_import(struct fy_front *front, const struct fy_source *importer,
 static void
 free_entries(struct fy_front *front)
 {
-    for (unsigned i = 0; i < front->nentries; i++) {
-        free(front->entries[i]);
+    for (unsigned i = 0; i < front->held.nentries; i++) {
+        free(front->held.entries[i]);
     }
-    free(front->entries);
-    front->entries = NULL;
-    front->nentries = 0;
+    free(front->held.entries);
+    front->held.entries = NULL;
+    front->held.nentries = 0;
 }
 
 #define APPEND(type, to, list)                                        \
@@ -385,18 +382,19 @@ static void
 load_folder(struct fy_front *front, const struct request *request,
             const char *path)
 {
-    int count = scandir(path, &front->entries, is_annotation, by_file_name);
+    int count =
+        scandir(path, &front->held.entries, is_annotation, by_file_name);
     if (count < 0) {
-        front->entries = NULL;
+        front->held.entries = NULL;
         cannot_read_for(front, request, path, errno);
         return;
     }
-    front->nentries = (unsigned)count;
+    front->held.nentries = (unsigned)count;
     const char **paths =
         fy_arena_array(&front->arena, (size_t)count, sizeof *paths);
     for (int i = 0; i < count; i++) {
         paths[i] = fy_arena_print(&front->arena, "%s/%s", path,
-                                  front->entries[i]->d_name);
+                                  front->held.entries[i]->d_name);
     }
     free_entries(front);
     for (int i = 0; i < count; i++) {
@@ -446,12 +444,14 @@ compile_all(struct fy_front *front)
     fy_expand_forms(front);
     fy_chain_variants(front);
     for (size_t i = 0;
-         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++) {
+         i < front->units.count && !fy_diagnostics_full(front->diagnostics);
+         i++) {
         fy_make_symbols(front, (uint32_t)i);
     }
     front->body = fy_arena_alloc(&front->arena, sizeof *front->body);
     for (size_t i = 0;
-         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++) {
+         i < front->units.count && !fy_diagnostics_full(front->diagnostics);
+         i++) {
         fy_compile_body(front, (uint32_t)i);
     }
     fy_check_variants(front);
@@ -528,7 +528,7 @@ fy_compile_input(const struct fy_compile_input *input,
         free(front);
         return FY_ERR_NOMEM;
     }
-    front->open_file = -1;
+    front->held.file = -1;
     front->arena.out_of_memory = &out_of_memory;
     front->arena.limit = (size_t)FY_MAX_MEGABYTES << 20;
     front->diagnostics = diagnostics;
@@ -557,8 +557,8 @@ fy_compile_input(const struct fy_compile_input *input,
                  "there is, or than %d MiB",
                  FY_MAX_MEGABYTES);
     }
-    if (front->open_file >= 0) {
-        close(front->open_file);
+    if (front->held.file >= 0) {
+        close(front->held.file);
     }
     free_entries(front);
     fy_commands_free(front->commands);

@@ -92,10 +92,9 @@ struct fy_unit {
     bool has_interface, is_fortran, uses_integer, failed;
     struct fy_resolved result;
     struct fy_unit_arg *args;
-    struct fy_cell *cells; /* names are intern()ed already */
-    size_t ncells, cells_capacity;
-    uint32_t first; /* first variant, or itself */
-    uint32_t last;  /* of the first variant: newest in the chain */
+    FY_ROWS(struct fy_cell) cells; /* names are intern()ed already */
+    uint32_t first;                /* first variant, or itself */
+    uint32_t last; /* of the first variant: newest in the chain */
     struct fy_function row;
     bool body_done;
 };
@@ -112,61 +111,60 @@ struct fy_unit_symbol {
     uint8_t integer_bits, spelling;
 };
 
+struct fy_node_note {
+    uint16_t depth; /* of eval()'s recursion */
+    uint16_t steps; /* nodes visited, saturating */
+    uint32_t chain; /* same hash, same function */
+};
+
 struct cmd_block;
 struct fy_commands;
+
+/* What is held outside the arena while a longjmp may happen. */
+struct fy_held {
+    int file; /* -1: none */
+    struct dirent **entries;
+    unsigned nentries;
+};
+
+/* The names of each kind. */
+struct fy_known {
+    struct fy_map families, family_uppers, structs, handles, interfaces,
+        functions, symbols;
+};
 
 struct fy_front {
     struct fy_arena arena;
     struct fy_diagnostics *diagnostics;
     const char *library_dir;
     unsigned path; /* of the list given to fy_compile(), from 0 */
-    /* What is held outside the arena while a longjmp may happen. */
-    int open_file; /* -1: none */
-    struct dirent **entries;
-    unsigned nentries;
-    struct fy_source **sources;
-    size_t nsources, sources_capacity;
+    struct fy_held held;
+    FY_ROWS(struct fy_source *) sources;
     struct ast_file all; /* of every file */
     /* command blocks, in order */
     bool wants_commands;
     const char *word; /* of the only ones that are wanted; NULL: all */
     struct cmd_block *blocks, **blocks_end;
     struct fy_commands *commands; /* owned until they are handed out */
-    struct fy_map families, family_uppers, structs, handles, interfaces,
-        functions, symbols;
+    struct fy_known known;
     struct fy_family_info *family_rows;
     struct fy_layout *layouts;
     unsigned layout_depth;
-    struct fy_unit **units;
-    size_t nunits, units_capacity;
-    struct fy_unit_symbol *symbol_rows;
-    size_t nsymbols, symbols_capacity;
+    FY_ROWS(struct fy_unit *) units;
+    FY_ROWS(struct fy_unit_symbol) symbol_rows;
     bool too_many;        /* a number limit was reported */
     struct fy_body *body; /* the one being compiled */
     /* the model's tables, growing */
     struct fy_map strings;
-    char *string_bytes;
-    size_t nstring_bytes, string_capacity;
-    struct fy_arg *args;
-    size_t nargs, args_capacity;
-    struct fy_node *nodes;
-    uint16_t *node_depth; /* of eval()'s recursion */
-    uint16_t *node_steps; /* nodes visited, saturating */
-    uint32_t *node_chain; /* same hash, same function */
-    size_t nnodes, nodes_capacity, depth_capacity, steps_capacity,
-        chain_capacity;
-    struct fy_let *lets;
-    size_t nlets, lets_capacity;
-    struct fy_require *requires;
-    size_t nrequires, requires_capacity;
-    struct fy_axis *axes;
-    size_t naxes, axes_capacity;
-    struct fy_operand *operands;
-    size_t noperands, operands_capacity;
-    struct fy_call_row *calls;
-    size_t ncalls, calls_capacity;
-    struct fy_kernel_row *kernels;
-    size_t nkernels, kernels_capacity;
+    FY_ROWS(char) string_bytes;
+    FY_ROWS(struct fy_node) nodes;
+    FY_ROWS(struct fy_node_note) notes; /* of each node */
+    FY_ROWS(struct fy_let) lets;
+    FY_ROWS(struct fy_require) requires;
+    FY_ROWS(struct fy_axis) axes;
+    FY_ROWS(struct fy_operand) operands;
+    FY_ROWS(struct fy_call_row) calls;
+    FY_ROWS(struct fy_kernel_row) kernels;
 };
 
 /* What is known of an axis or an operand while a body is compiled. */

@@ -63,7 +63,7 @@ choose(struct fy_body *body, uint32_t x, const char *letters, int64_t code,
        uint32_t yes, uint32_t no, struct fy_span span)
 {
     uint32_t test;
-    if (body->front->nodes[x].type == FY_T_CHAR) {
+    if (body->front->nodes.row[x].type == FY_T_CHAR) {
         test = make(body, FY_OP_IN, FY_T_I64, x,
                     fy_intern(body->front, letters), 0, span);
     } else {
@@ -103,7 +103,7 @@ transposed(struct fy_body *body, const struct ast_expr *expr)
     if (x == FY_NIL) {
         return FY_NIL;
     }
-    node = &body->front->nodes[x];
+    node = &body->front->nodes.row[x];
     if (node->op != FY_OP_ADDRESS || body->operands[node->a].row.naxes != 2) {
         fy_error(body->front, expr->list->span,
                  "'transposed' takes an operand of two axes");
@@ -139,8 +139,8 @@ fy_device_function(struct fy_body *body, const struct ast_expr *expr,
     if (x == FY_NIL) {
         return true;
     }
-    if (body->front->nodes[x].type != FY_T_CHAR &&
-        body->front->nodes[x].type != FY_T_I64) {
+    if (body->front->nodes.row[x].type != FY_T_CHAR &&
+        body->front->nodes.row[x].type != FY_T_I64) {
         fy_error(body->front, expr->list->span,
                  "'%s' takes a letter of BLAS or a number of CBLAS",
                  code->name);
@@ -165,7 +165,7 @@ is_number(const struct fy_body *body, const struct fy_node *node)
     const uint8_t type =
         body->noperands > 0 ? body->operands[0].row.element : FY_T_VOID;
     if (node->op == FY_OP_NEG) {
-        node = &body->front->nodes[node->a];
+        node = &body->front->nodes.row[node->a];
     }
     return (node->op == FY_OP_INT || node->op == FY_OP_REAL) &&
            (type == FY_T_F32 || type == FY_T_F64 || type == FY_T_C32 ||
@@ -179,7 +179,7 @@ scalar(struct fy_body *body, const struct ast_expr *expr)
     if (a == FY_NIL) {
         return FY_NIL;
     }
-    const struct fy_node *node = &body->front->nodes[a];
+    const struct fy_node *node = &body->front->nodes.row[a];
     if (is_number(body, node)) {
         return make(body, FY_OP_SCALAR, FY_T_POINTER, a, 0, 0, expr->span);
     }
@@ -312,11 +312,10 @@ cufft(struct fy_body *body, const struct ast_expr *expr)
         cufft_part(body, part[3], "to", &row, FY_CUFFT_TO, 2, 1 + rank) == 0) {
         return FY_NIL;
     }
-    front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
-                                 &front->calls_capacity, sizeof *front->calls);
-    front->calls[front->ncalls] = row;
-    return make(body, FY_OP_WORD, FY_T_I64, FY_WORD_CUFFT, 0,
-                (uint32_t)front->ncalls++, expr->span);
+    uint32_t index = (uint32_t)front->calls.count;
+    *FY_APPEND(&front->arena, &front->calls) = row;
+    return make(body, FY_OP_WORD, FY_T_I64, FY_WORD_CUFFT, 0, index,
+                expr->span);
 }
 
 uint32_t
@@ -366,7 +365,7 @@ fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
         if (row->args[i] == FY_NIL) {
             return; /* told already */
         }
-        const struct fy_node *node = &body->front->nodes[row->args[i]];
+        const struct fy_node *node = &body->front->nodes.row[row->args[i]];
         if (node->op != FY_OP_WORD) {
             continue;
         }

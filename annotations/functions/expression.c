@@ -103,10 +103,10 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
     }
     for (unsigned i = 0; i < nparts; i++) {
         /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.ArraySubscript): arity <= 3 */
-        if (front->node_depth[parts[i]] > *depth) {
-            *depth = front->node_depth[parts[i]];
+        if (front->notes.row[parts[i]].depth > *depth) {
+            *depth = front->notes.row[parts[i]].depth;
         }
-        *steps += front->node_steps[parts[i]];
+        *steps += front->notes.row[parts[i]].steps;
     }
     ++*depth;
 }
@@ -117,8 +117,8 @@ fy_node_make(struct fy_body *body, struct fy_node node, struct fy_span span)
     struct fy_front *front = body->front;
     uint32_t *head = &body->heads[bucket(&node)];
     unsigned depth, steps;
-    for (uint32_t i = *head; i != FY_NIL; i = front->node_chain[i]) {
-        if (same_node(&front->nodes[i], &node)) {
+    for (uint32_t i = *head; i != FY_NIL; i = front->notes.row[i].chain) {
+        if (same_node(&front->nodes.row[i], &node)) {
             return i;
         }
     }
@@ -134,7 +134,7 @@ fy_node_make(struct fy_body *body, struct fy_node node, struct fy_span span)
         body->failed = true;
         return FY_NIL;
     }
-    if (front->nnodes - body->nodes_begin >= FY_MAX_FUNCTION_NODES) {
+    if (front->nodes.count - body->nodes_begin >= FY_MAX_FUNCTION_NODES) {
         if (!body->failed) {
             fy_error(front, span, "function '%.*s' has too many expressions",
                      FY_MAX_QUOTED, body->unit->name);
@@ -142,29 +142,14 @@ fy_node_make(struct fy_body *body, struct fy_node node, struct fy_span span)
         body->failed = true;
         return FY_NIL;
     }
-    size_t n = front->nnodes;
-    struct fy_arena *arena = &front->arena;
-    front->nodes = fy_arena_grow(arena, front->nodes, n, &front->nodes_capacity,
-                                 sizeof *front->nodes);
-    front->node_depth =
-        fy_arena_grow(arena, front->node_depth, n, &front->depth_capacity,
-                      sizeof *front->node_depth);
-    front->node_steps =
-        fy_arena_grow(arena, front->node_steps, n, &front->steps_capacity,
-                      sizeof *front->node_steps);
-    front->node_chain =
-        fy_arena_grow(arena, front->node_chain, n, &front->chain_capacity,
-                      sizeof *front->node_chain);
     uint32_t line, column;
     fy_span_position(span, &line, &column);
     node.line = (uint16_t)(line < UINT16_MAX ? line : UINT16_MAX);
-    front->nodes[n] = node;
-    front->node_depth[n] = (uint16_t)depth;
-    front->node_steps[n] = (uint16_t)steps;
-    front->node_chain[n] = *head;
-    *head = (uint32_t)n;
-    front->nnodes++;
-    return (uint32_t)n;
+    *FY_APPEND(&front->arena, &front->nodes) = node;
+    *FY_APPEND(&front->arena, &front->notes) =
+        (struct fy_node_note){(uint16_t)depth, (uint16_t)steps, *head};
+    *head = (uint32_t)front->nodes.count - 1;
+    return *head;
 }
 
 static struct fy_node
@@ -197,7 +182,7 @@ fy_node_int(struct fy_body *body, int64_t i)
 static uint8_t
 type_of(const struct fy_body *body, uint32_t node)
 {
-    return body->front->nodes[node].type;
+    return body->front->nodes.row[node].type;
 }
 
 /* ---- names ---- */
@@ -249,7 +234,7 @@ cell_node(struct fy_body *body, const struct ast_expr *expr)
     if (cell == FY_NIL) {
         return FY_NIL;
     }
-    return leaf(body, FY_OP_CELL, value_type(body->unit->cells[cell].type),
+    return leaf(body, FY_OP_CELL, value_type(body->unit->cells.row[cell].type),
                 cell, expr->span);
 }
 
@@ -346,7 +331,7 @@ unary_node(struct fy_body *body, const struct ast_expr *expr)
         if (!is_ordered(type)) {
             return type_error(body, expr->span, "what is negated", type);
         }
-        const struct fy_node *inner = &body->front->nodes[a];
+        const struct fy_node *inner = &body->front->nodes.row[a];
         if (inner->op == FY_OP_INT) { /* -1 is one node */
             node = plain_node(FY_OP_INT, FY_T_I64);
             node.u.i = -inner->u.i;
@@ -372,7 +357,7 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
     switch (expr->op) {
     case FY_OP_AND:
     case FY_OP_OR:
-        if (a == b && fy_is_comparison(body->front->nodes[a].op)) {
+        if (a == b && fy_is_comparison(body->front->nodes.row[a].op)) {
             return a; /* of a form, say: p.x != p.y twice */
         }
         break;
@@ -380,7 +365,7 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
     case FY_OP_NE:
         if ((ta == FY_T_POINTER) != (tb == FY_T_POINTER)) {
             const struct fy_node *other =
-                &body->front->nodes[ta == FY_T_POINTER ? b : a];
+                &body->front->nodes.row[ta == FY_T_POINTER ? b : a];
             if (other->op != FY_OP_INT || other->u.i != 0) {
                 return type_error(body, expr->span, "one side of a comparison",
                                   FY_T_POINTER);
@@ -409,7 +394,7 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
 static bool
 is_null(const struct fy_body *body, uint32_t node)
 {
-    const struct fy_node *row = &body->front->nodes[node];
+    const struct fy_node *row = &body->front->nodes.row[node];
     return row->op == FY_OP_INT && row->type == FY_T_I64 && row->u.i == 0;
 }
 

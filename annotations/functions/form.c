@@ -314,9 +314,9 @@ unknown_target(struct fy_front *front, const struct fy_unit *form,
                const char *name)
 {
     struct fy_suggestion suggestion = {.wanted = name};
-    for (size_t u = 0; u < front->nunits; u++) {
-        if (strcmp(front->units[u]->name, form->name) != 0) {
-            fy_suggestion_try(&suggestion, front->units[u]->name);
+    for (size_t u = 0; u < front->units.count; u++) {
+        if (strcmp(front->units.row[u]->name, form->name) != 0) {
+            fy_suggestion_try(&suggestion, front->units.row[u]->name);
         }
     }
     fy_diagnostic_suggest(fy_error(front, form->ast->form_of->name.span,
@@ -327,8 +327,7 @@ unknown_target(struct fy_front *front, const struct fy_unit *form,
 
 /* The variants of a unit: itself, or what it is a form of. */
 struct variants {
-    struct fy_unit **units;
-    size_t n, capacity;
+    FY_ROWS(struct fy_unit *) units;
     bool begun, done;
 };
 
@@ -345,8 +344,8 @@ add_variants(struct forms *forms, const struct fy_unit *form,
              struct variants *to, const struct variants *targets)
 {
     struct fy_front *front = forms->front;
-    for (size_t i = 0; i < targets->n && !form->ast->failed; i++) {
-        struct fy_unit *unit = make_variant(front, form, targets->units[i]);
+    for (size_t i = 0; i < targets->units.count && !form->ast->failed; i++) {
+        struct fy_unit *unit = make_variant(front, form, targets->units.row[i]);
         if (unit && ++forms->made > FY_MAX_FUNCTIONS) {
             fy_error(front, form->ast->span,
                      "more than %d functions, families expanded",
@@ -357,9 +356,7 @@ add_variants(struct forms *forms, const struct fy_unit *form,
             form->ast->failed = true;
             return;
         }
-        to->units = fy_arena_grow(&front->arena, to->units, to->n,
-                                  &to->capacity, sizeof unit);
-        to->units[to->n++] = unit;
+        *FY_APPEND(&front->arena, &to->units) = unit;
     }
 }
 
@@ -388,7 +385,7 @@ static void
 expand_form(struct forms *forms, size_t index, unsigned depth)
 {
     struct fy_front *front = forms->front;
-    struct fy_unit *form = front->units[index];
+    struct fy_unit *form = front->units.row[index];
     unsigned best = 0;
     const char *name = fy_expand(front, form, form->ast->form_of->name);
     const struct fy_map_entry *entry =
@@ -396,7 +393,7 @@ expand_form(struct forms *forms, size_t index, unsigned depth)
     const size_t first = entry ? (size_t)entry->value : 0;
     forms->of[index].begun = true;
     for (size_t u = first; u > 0; u = forms->next[u - 1]) {
-        unsigned fits = fit(form, front->units[u - 1]);
+        unsigned fits = fit(form, front->units.row[u - 1]);
         best = fits > best ? fits : best;
     }
     if (name && best == 0) {
@@ -405,7 +402,7 @@ expand_form(struct forms *forms, size_t index, unsigned depth)
     form->ast->failed = form->ast->failed || best == 0;
     for (size_t u = first; u > 0 && !form->ast->failed;
          u = forms->next[u - 1]) {
-        if (fit(form, front->units[u - 1]) != best) {
+        if (fit(form, front->units.row[u - 1]) != best) {
             continue;
         }
         if (is_ready(forms, form, u - 1, depth)) {
@@ -422,11 +419,12 @@ static void
 index_names(struct forms *forms)
 {
     struct fy_front *front = forms->front;
-    forms->next =
-        fy_arena_array(&front->arena, front->nunits + 1, sizeof *forms->next);
-    for (size_t u = front->nunits; u > 0; u--) {
-        struct fy_map_entry *entry = fy_map_add(
-            &front->arena, &forms->by_name, front->units[u - 1]->name, NULL);
+    forms->next = fy_arena_array(&front->arena, front->units.count + 1,
+                                 sizeof *forms->next);
+    for (size_t u = front->units.count; u > 0; u--) {
+        struct fy_map_entry *entry =
+            fy_map_add(&front->arena, &forms->by_name,
+                       front->units.row[u - 1]->name, NULL);
         forms->next[u - 1] = (size_t)entry->value;
         entry->value = u;
     }
@@ -438,32 +436,34 @@ fy_expand_forms(struct fy_front *front)
     size_t total = 0, kept = 0;
     struct forms forms = {.front = front};
     forms.of =
-        fy_arena_array(&front->arena, front->nunits + 1, sizeof *forms.of);
+        fy_arena_array(&front->arena, front->units.count + 1, sizeof *forms.of);
     index_names(&forms);
-    for (size_t u = 0; u < front->nunits; u++) {
+    for (size_t u = 0; u < front->units.count; u++) {
         unsigned errors = fy_diagnostics_errors(front->diagnostics);
-        front->units[u]->body = with_values(front, front->units[u]);
+        front->units.row[u]->body = with_values(front, front->units.row[u]);
         if (fy_diagnostics_errors(front->diagnostics) > errors) {
-            front->units[u]->ast->failed = true;
+            front->units.row[u]->ast->failed = true;
         }
-        if (!front->units[u]->ast->form_of) {
-            forms.of[u] = (struct variants){
-                .units = &front->units[u], .n = 1, .begun = true, .done = true};
+        if (!front->units.row[u]->ast->form_of) {
+            forms.of[u] =
+                (struct variants){.units = {&front->units.row[u], 1, 1},
+                                  .begun = true,
+                                  .done = true};
         }
     }
-    for (size_t u = 0; u < front->nunits; u++) {
+    for (size_t u = 0; u < front->units.count; u++) {
         if (!forms.of[u].done && !fy_diagnostics_full(front->diagnostics)) {
             expand_form(&forms, u, 1);
         }
-        total += forms.of[u].n;
+        total += forms.of[u].units.count;
     }
     struct fy_unit **units =
         fy_arena_array(&front->arena, total + 1, sizeof *units);
-    for (size_t u = 0; u < front->nunits; u++) {
-        for (size_t i = 0; i < forms.of[u].n; i++) {
-            units[kept++] = forms.of[u].units[i];
+    for (size_t u = 0; u < front->units.count; u++) {
+        for (size_t i = 0; i < forms.of[u].units.count; i++) {
+            units[kept++] = forms.of[u].units.row[i];
         }
     }
-    front->units = units;
-    front->nunits = front->units_capacity = kept;
+    front->units.row = units;
+    front->units.count = front->units.capacity = kept;
 }

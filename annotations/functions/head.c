@@ -26,9 +26,10 @@ mention(struct fy_front *front, const struct ast_function *function,
         text = colon + 1;
     }
     const char *name = fy_arena_text(&front->arena, text, length);
-    const struct fy_map_entry *entry = fy_map_find(&front->families, name);
+    const struct fy_map_entry *entry =
+        fy_map_find(&front->known.families, name);
     if (!entry && !colon) {
-        entry = fy_map_find(&front->family_uppers, name);
+        entry = fy_map_find(&front->known.family_uppers, name);
     }
     if (!entry) {
         return;
@@ -181,7 +182,7 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
     const char *first = words->name.text;
     bool is_fortran = strcmp(first, "fortran") == 0;
     unit->interface = "c";
-    if (!is_fortran && !fy_map_find(&front->interfaces, first)) {
+    if (!is_fortran && !fy_map_find(&front->known.interfaces, first)) {
         if (words->next && !fy_is_type_word(front, first)) {
             struct fy_suggestion suggestion = {.wanted = first};
             struct fy_diagnostic *diagnostic =
@@ -189,10 +190,10 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
                          "'%.*s' is neither a type nor an interface",
                          FY_MAX_QUOTED, first);
             fy_suggestion_try(&suggestion, "fortran");
-            for (size_t i = 0; i < front->interfaces.capacity; i++) {
-                if (front->interfaces.entries[i].key) {
+            for (size_t i = 0; i < front->known.interfaces.capacity; i++) {
+                if (front->known.interfaces.entries[i].key) {
                     fy_suggestion_try(&suggestion,
-                                      front->interfaces.entries[i].key);
+                                      front->known.interfaces.entries[i].key);
                 }
             }
             fy_diagnostic_suggest(diagnostic, &suggestion);
@@ -205,7 +206,7 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
     unit->interface = first;
     unit->has_interface = true;
     unit->is_fortran = is_fortran;
-    if (!fy_map_find(&front->interfaces, first)) {
+    if (!fy_map_find(&front->known.interfaces, first)) {
         fy_diagnostic_hint(fy_error(front, words->name.span,
                                     "interface '%s' has no spelling", first),
                            "import \"types.ferry\" or declare one: spelling "
@@ -219,7 +220,7 @@ make_unit(struct fy_front *front, struct ast_function *function,
           struct fy_family_info **families, const unsigned *rows,
           unsigned nfamilies)
 {
-    if (front->nunits >= FY_MAX_FUNCTIONS) {
+    if (front->units.count >= FY_MAX_FUNCTIONS) {
         if (!front->too_many) {
             fy_error(front, function->span,
                      "more than %d functions, families expanded",
@@ -251,9 +252,7 @@ make_unit(struct fy_front *front, struct ast_function *function,
         return;
     }
     make_args(front, unit);
-    front->units = fy_arena_grow(&front->arena, front->units, front->nunits,
-                                 &front->units_capacity, sizeof unit);
-    front->units[front->nunits++] = unit;
+    *FY_APPEND(&front->arena, &front->units) = unit;
 }
 
 /* Every combination of rows, the first family's slowest. */
@@ -295,9 +294,9 @@ static void
 add_symbol(struct fy_front *front, uint32_t index, const char *name,
            int integer_bits, uint8_t spelling, struct fy_span span)
 {
-    struct fy_unit *unit = front->units[index];
+    struct fy_unit *unit = front->units.row[index];
     int is_new;
-    if (front->nsymbols >= FY_MAX_SYMBOLS) {
+    if (front->symbol_rows.count >= FY_MAX_SYMBOLS) {
         if (!front->too_many) {
             fy_error(front, span, "more than %d symbols", FY_MAX_SYMBOLS);
         }
@@ -305,11 +304,11 @@ add_symbol(struct fy_front *front, uint32_t index, const char *name,
         return;
     }
     struct fy_map_entry *entry =
-        fy_map_add(&front->arena, &front->symbols, name, &is_new);
+        fy_map_add(&front->arena, &front->known.symbols, name, &is_new);
     if (!is_new) {
         const struct fy_unit *other =
-            front->units[front->symbol_rows[entry->value].unit];
-        if (other == front->units[unit->first] && index != unit->first) {
+            front->units.row[front->symbol_rows.row[entry->value].unit];
+        if (other == front->units.row[unit->first] && index != unit->first) {
             return; /* a variant repeats it */
         }
         fy_diagnostic_hint(
@@ -319,14 +318,11 @@ add_symbol(struct fy_front *front, uint32_t index, const char *name,
             fy_place(front, other->ast->span));
         return;
     }
-    entry->value = front->nsymbols;
-    front->symbol_rows =
-        fy_arena_grow(&front->arena, front->symbol_rows, front->nsymbols,
-                      &front->symbols_capacity, sizeof *front->symbol_rows);
+    entry->value = front->symbol_rows.count;
     if (integer_bits < 0) {
         integer_bits = unit->uses_integer ? 0 : 32;
     }
-    front->symbol_rows[front->nsymbols++] =
+    *FY_APPEND(&front->arena, &front->symbol_rows) =
         (struct fy_unit_symbol){.name = name,
                                 .unit = unit->first,
                                 .integer_bits = (uint8_t)integer_bits,
@@ -347,7 +343,7 @@ spell(struct fy_front *front, const char *pattern, const char *name)
 void
 fy_make_symbols(struct fy_front *front, uint32_t index)
 {
-    struct fy_unit *unit = front->units[index];
+    struct fy_unit *unit = front->units.row[index];
     unsigned row = 0;
     if (unit->first == index && !unit->has_interface) {
         add_symbol(front, index, unit->name, -1, 0, unit->ast->span);

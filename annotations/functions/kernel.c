@@ -66,10 +66,10 @@ read_kernel(struct fy_front *front, struct ast_name file, const char *name,
             "the file is looked up beside the annotation file");
         return NULL;
     }
-    front->open_file = fd; /* for who catches the longjmp */
+    front->held.file = fd; /* for who catches the longjmp */
     char *text = read_text(front, fd, file.span, *path);
     close(fd);
-    front->open_file = -1;
+    front->held.file = -1;
     return text;
 }
 
@@ -380,7 +380,7 @@ check_argument(struct fy_body *body, const struct ast_expr *expr, uint32_t node,
                const struct parameter *parameter)
 {
     struct fy_front *front = body->front;
-    const struct fy_node *row = &front->nodes[node];
+    const struct fy_node *row = &front->nodes.row[node];
     const bool is_pointer = parameter->type == FY_T_POINTER;
     if (row->op == FY_OP_WORD) {
         if (row->a != FY_WORD_INFO || !is_pointer ||
@@ -444,8 +444,8 @@ launch_numbers(struct fy_body *body, const struct ast_expr *call,
             return;
         }
         nodes[n++] = node;
-        if (node != FY_NIL && body->front->nodes[node].op == FY_OP_INT &&
-            body->front->nodes[node].u.i < (most == 3 ? 1 : 0)) {
+        if (node != FY_NIL && body->front->nodes.row[node].op == FY_OP_INT &&
+            body->front->nodes.row[node].u.i < (most == 3 ? 1 : 0)) {
             fy_error(body->front, e->span, "this must be positive");
         }
     }
@@ -463,8 +463,9 @@ check_block(struct fy_body *body, const struct fy_kernel_row *kernel,
     int64_t threads = 1;
     for (unsigned i = 0; i < 3; i++) {
         const struct fy_node *node =
-            kernel->block[i] == FY_NIL ? NULL
-                                       : &body->front->nodes[kernel->block[i]];
+            kernel->block[i] == FY_NIL
+                ? NULL
+                : &body->front->nodes.row[kernel->block[i]];
         if (node && node->op == FY_OP_INT && threads <= 1024 &&
             node->u.i >= 1) {
             threads = node->u.i > 1024 ? 1025 : threads * node->u.i;
@@ -592,11 +593,8 @@ fy_compile_kernel(struct fy_body *body, const struct ast_statement *s)
     fy_check_device_result(body, s->name.span);
     kernel.file = fy_intern(front, path);
     kernel.text = fy_intern(front, text);
-    front->kernels =
-        fy_arena_grow(&front->arena, front->kernels, front->nkernels,
-                      &front->kernels_capacity, sizeof *front->kernels);
-    row.kernel = (uint32_t)front->nkernels;
-    front->kernels[front->nkernels++] = kernel;
+    row.kernel = (uint32_t)front->kernels.count;
+    *FY_APPEND(&front->arena, &front->kernels) = kernel;
     (void)fy_add_call(body, &row, s->word.span);
     for (unsigned o = 0; o < body->noperands; o++) {
         body->written[o] = true;

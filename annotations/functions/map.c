@@ -20,28 +20,27 @@ fy_add_call(struct fy_body *body, const struct fy_call_row *row,
     uint32_t column;
     struct fy_front *front = body->front;
     struct fy_function *function = &body->unit->row;
-    front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
-                                 &front->calls_capacity, sizeof *front->calls);
-    uint32_t index = (uint32_t)front->ncalls++;
-    front->calls[index] = *row;
-    front->calls[index].next = FY_NIL;
-    fy_span_position(span, &front->calls[index].line, &column);
+    uint32_t index = (uint32_t)front->calls.count;
+    struct fy_call_row *call = FY_APPEND(&front->arena, &front->calls);
+    *call = *row;
+    call->next = FY_NIL;
+    fy_span_position(span, &call->line, &column);
     if (function->cuda_call == FY_NIL) {
         function->cuda_call = index;
     } else {
-        front->calls[body->last_call].next = index;
+        front->calls.row[body->last_call].next = index;
     }
     body->last_call = index;
     body->map_row = FY_NIL;
     body->rows++;
     for (uint32_t i = 0; row->kind != FY_CALL_MAP && i < row->nargs; i++) {
         if (row->args[i] != FY_NIL &&
-            front->nodes[row->args[i]].op == FY_OP_WORD &&
-            front->nodes[row->args[i]].a == FY_WORD_INFO) {
+            front->nodes.row[row->args[i]].op == FY_OP_WORD &&
+            front->nodes.row[row->args[i]].a == FY_WORD_INFO) {
             body->infos++;
         }
     }
-    return &front->calls[index];
+    return call;
 }
 
 void
@@ -101,7 +100,7 @@ fy_map_function(struct fy_body *body, const struct ast_expr *expr,
         if (node == FY_NIL) {
             return false;
         }
-        uint8_t type = body->front->nodes[node].type;
+        uint8_t type = body->front->nodes.row[node].type;
         if (type != FY_T_F64 && type != FY_T_I64 && type != FY_T_CHAR) {
             fy_error(body->front, e->span, "'%s' takes real numbers", name);
             return false;
@@ -174,7 +173,7 @@ static struct reads
 reads_of(const struct fy_body *body, uint32_t index)
 {
     struct reads reads = {0, NULL};
-    (void)fy_node_walk(body->front->nodes, index, add_read, &reads);
+    (void)fy_node_walk(body->front->nodes.row, index, add_read, &reads);
     return reads;
 }
 
@@ -413,7 +412,7 @@ fy_compile_map(struct fy_body *body, const struct ast_statement *s)
     }
     /* Another index space is another kernel. */
     if (body->map_row != FY_NIL) {
-        const struct fy_call_row *row = &front->calls[body->map_row];
+        const struct fy_call_row *row = &front->calls.row[body->map_row];
         if (row->nargs == FY_MAX_ARGS ||
             !same_axes(&body->operands[row->to[0]].row, &target->row)) {
             body->map_row = FY_NIL;
@@ -425,7 +424,7 @@ fy_compile_map(struct fy_body *body, const struct ast_statement *s)
     if (node == FY_NIL || !check_reads(body, s, node, target)) {
         return;
     }
-    uint8_t type = front->nodes[node].type;
+    uint8_t type = front->nodes.row[node].type;
     if (type != FY_T_F64 && type != FY_T_I64 && type != FY_T_CHAR) {
         fy_error(front, s->expr->span, "a map's value must be a real number");
         return;
@@ -440,7 +439,7 @@ fy_compile_map(struct fy_body *body, const struct ast_statement *s)
         body->map_row = body->last_call;
         memset(body->map_of, 0xff, sizeof body->map_of); /* FY_NIL */
     }
-    struct fy_call_row *row = &front->calls[body->map_row];
+    struct fy_call_row *row = &front->calls.row[body->map_row];
     body->map_of[o] = row->nargs;
     body->written[o] = true;
     row->to[row->nargs] = (uint8_t)o;
@@ -455,8 +454,8 @@ check_all_written(struct fy_body *body)
 {
     const struct fy_front *front = body->front;
     uint32_t index = body->unit->row.cuda_call;
-    for (uint32_t i = index; i != FY_NIL; i = front->calls[i].next) {
-        if (front->calls[i].kind != FY_CALL_MAP) {
+    for (uint32_t i = index; i != FY_NIL; i = front->calls.row[i].next) {
+        if (front->calls.row[i].kind != FY_CALL_MAP) {
             return; /* nobody sees what it writes */
         }
     }
@@ -495,8 +494,8 @@ fy_finish_maps(struct fy_body *body)
         }
     }
     for (uint32_t i = function->cuda_call; i != FY_NIL;
-         i = front->calls[i].next) {
-        const struct fy_call_row *row = &front->calls[i];
+         i = front->calls.row[i].next) {
+        const struct fy_call_row *row = &front->calls.row[i];
         for (uint32_t k = 0; row->kind == FY_CALL_MAP && k < row->nargs; k++) {
             const char *inexact = reads_of(body, row->args[k]).inexact;
             any = true;

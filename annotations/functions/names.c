@@ -190,7 +190,7 @@ declare_families(struct fy_front *front)
             continue;
         }
         const struct fy_map_entry *old =
-            fy_map_find(&front->families, f->name.text);
+            fy_map_find(&front->known.families, f->name.text);
         if (old && same_rows(front->family_rows[old->value].ast, f)) {
             continue;
         }
@@ -203,15 +203,17 @@ declare_families(struct fy_front *front)
                 fy_place(front, front->family_rows[old->value].ast->name.span));
             continue;
         }
-        if (!declare(front, &front->families, f->name, "family", i)) {
+        if (!declare(front, &front->known.families, f->name, "family", i)) {
             continue;
         }
         info->ast = f;
         info->upper = upper_case(front, f->name.text);
-        fy_map_add(&front->arena, &front->family_uppers, info->upper, NULL)
+        fy_map_add(&front->arena, &front->known.family_uppers, info->upper,
+                   NULL)
             ->value = i;
         info->title = first_upper(front, f->name.text);
-        fy_map_add(&front->arena, &front->family_uppers, info->title, NULL)
+        fy_map_add(&front->arena, &front->known.family_uppers, info->title,
+                   NULL)
             ->value = i;
         for (const struct ast_row *row = f->rows; row; row = row->next) {
             declare_row(front, info, row);
@@ -245,11 +247,11 @@ declare_structs(struct fy_front *front)
     i = 0;
     for (const struct ast_struct *s = front->all.structs; s; s = s->next) {
         const struct fy_map_entry *old =
-            fy_map_find(&front->structs, s->name.text);
+            fy_map_find(&front->known.structs, s->name.text);
         if (old && same_fields(front->layouts[old->value].ast, s)) {
             continue;
         }
-        if (declare(front, &front->structs, s->name, "struct", i)) {
+        if (declare(front, &front->known.structs, s->name, "struct", i)) {
             front->layouts[i++].ast = s;
         }
     }
@@ -290,8 +292,8 @@ declare_spellings(struct fy_front *front)
     unsigned patterns = 0;
     for (const struct ast_spelling *s = front->all.spellings; s; s = s->next) {
         /* The value is not used: rows of one interface may repeat. */
-        (void)fy_map_add(&front->arena, &front->interfaces, s->interface.text,
-                         NULL);
+        (void)fy_map_add(&front->arena, &front->known.interfaces,
+                         s->interface.text, NULL);
         for (struct ast_names *p = s->patterns; p; p = p->next) {
             if (++patterns == FY_MAX_SPELLINGS + 1) {
                 fy_error(front, p->name.span, "more than %d spellings",
@@ -306,8 +308,8 @@ void
 fy_declare_all(struct fy_front *front)
 {
     for (const struct ast_handle *h = front->all.handles; h; h = h->next) {
-        if (!fy_map_find(&front->handles, h->name.text)) {
-            (void)declare(front, &front->handles, h->name, "handle", 0);
+        if (!fy_map_find(&front->known.handles, h->name.text)) {
+            (void)declare(front, &front->known.handles, h->name, "handle", 0);
         }
     }
     declare_structs(front);
@@ -393,7 +395,7 @@ placeholder(struct fy_front *front, const struct fy_unit *unit,
             return binding->row->name.text;
         }
         const struct fy_map_entry *entry =
-            fy_map_find(&front->families, binding->family->name.text);
+            fy_map_find(&front->known.families, binding->family->name.text);
         if (entry &&
             strcmp(front->family_rows[entry->value].upper, name) == 0) {
             return upper_case(front, binding->row->name.text);
@@ -462,9 +464,10 @@ bad_placeholder(struct fy_front *front, const struct fy_unit *unit,
         fy_error(front, span, "unknown placeholder <%.*s%s%.*s>", FY_MAX_QUOTED,
                  name, family ? ":" : "", FY_MAX_QUOTED, family ? family : "");
     struct fy_suggestion suggestion = {.wanted = family ? family : name};
-    for (size_t i = 0; i < front->families.capacity; i++) {
-        if (front->families.entries[i].key) {
-            fy_suggestion_try(&suggestion, front->families.entries[i].key);
+    for (size_t i = 0; i < front->known.families.capacity; i++) {
+        if (front->known.families.entries[i].key) {
+            fy_suggestion_try(&suggestion,
+                              front->known.families.entries[i].key);
         }
     }
     fy_diagnostic_suggest(diagnostic, &suggestion);

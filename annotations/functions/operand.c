@@ -455,7 +455,7 @@ flags(struct fy_body *body, struct fy_operand *row,
     if (query && row->naxes == 1) {
         const struct fy_axis_info *axis = &body->axes[row->axes[0].axis];
         if (axis->row.extent == FY_NIL ||
-            body->front->nodes[axis->row.extent].op != FY_OP_CELL) {
+            body->front->nodes.row[axis->row.extent].op != FY_OP_CELL) {
             fy_diagnostic_hint(
                 fy_error(body->front, query->span,
                          "the extent is no argument that could be -1"),
@@ -507,12 +507,13 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
     if (cell == FY_NIL) {
         return;
     }
-    body->unit->args[body->unit->cells[cell].arg].used = true;
-    if (element_type(body, &row, &body->unit->cells[cell], statement->expr)) {
+    body->unit->args[body->unit->cells.row[cell].arg].used = true;
+    if (element_type(body, &row, &body->unit->cells.row[cell],
+                     statement->expr)) {
         return;
     }
     row.base = (uint16_t)cell;
-    check_const(body, &row, &body->unit->cells[cell], statement);
+    check_const(body, &row, &body->unit->cells.row[cell], statement);
     sort_clauses(body, statement, by_kind);
     const char *name = by_kind[AST_AS]
                            ? fy_expand(front, body->unit, by_kind[AST_AS]->name)

@@ -51,8 +51,8 @@ fy_is_type_word(const struct fy_front *front, const char *word)
             return true;
         }
     }
-    return word[0] == '<' || fy_map_find(&front->handles, word) ||
-           fy_map_find(&front->structs, word);
+    return word[0] == '<' || fy_map_find(&front->known.handles, word) ||
+           fy_map_find(&front->known.structs, word);
 }
 
 /* What the words of a type said. */
@@ -73,12 +73,12 @@ unknown_type(struct fy_front *front, struct fy_span span, const char *name)
     for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++) {
         fy_suggestion_try(&suggestion, simple_types[i].name);
     }
-    for (size_t i = 0; i < front->handles.capacity; i++) {
-        if (front->handles.entries[i].key) {
-            fy_suggestion_try(&suggestion, front->handles.entries[i].key);
+    for (size_t i = 0; i < front->known.handles.capacity; i++) {
+        if (front->known.handles.entries[i].key) {
+            fy_suggestion_try(&suggestion, front->known.handles.entries[i].key);
         }
     }
-    if (fy_map_find(&front->structs, name)) {
+    if (fy_map_find(&front->known.structs, name)) {
         fy_diagnostic_hint(diagnostic, "write 'struct %.*s'", FY_MAX_QUOTED,
                            name);
     }
@@ -172,7 +172,7 @@ base_type(struct fy_front *front, const struct words *words,
     }
     if (words->is_struct && words->base) {
         const struct fy_map_entry *entry =
-            fy_map_find(&front->structs, words->base);
+            fy_map_find(&front->known.structs, words->base);
         struct fy_suggestion suggestion = {.wanted = words->base};
         if (entry) {
             out->layout = &front->layouts[entry->value];
@@ -182,15 +182,16 @@ base_type(struct fy_front *front, const struct words *words,
         struct fy_diagnostic *diagnostic =
             fy_error(front, words->span, "unknown struct '%.*s'", FY_MAX_QUOTED,
                      words->base);
-        for (size_t i = 0; i < front->structs.capacity; i++) {
-            if (front->structs.entries[i].key) {
-                fy_suggestion_try(&suggestion, front->structs.entries[i].key);
+        for (size_t i = 0; i < front->known.structs.capacity; i++) {
+            if (front->known.structs.entries[i].key) {
+                fy_suggestion_try(&suggestion,
+                                  front->known.structs.entries[i].key);
             }
         }
         fy_diagnostic_suggest(diagnostic, &suggestion);
         return -1;
     }
-    if (words->base && fy_map_find(&front->handles, words->base)) {
+    if (words->base && fy_map_find(&front->known.handles, words->base)) {
         out->type = FY_T_HANDLE;
         out->handle = words->base;
         return 0;
@@ -273,7 +274,7 @@ field_shape(struct fy_front *front, const struct ast_declaration *field,
                   strcmp(words->name.text, "struct") == 0;
     if (nested) {
         const struct fy_map_entry *entry =
-            fy_map_find(&front->structs, words->next->name.text);
+            fy_map_find(&front->known.structs, words->next->name.text);
         if (entry) {
             struct fy_layout *inner = &front->layouts[entry->value];
             if (inner->state == 1) {
@@ -393,7 +394,7 @@ lay_out(struct fy_front *front, struct fy_layout *layout)
 void
 fy_layout_all(struct fy_front *front)
 {
-    for (size_t i = 0; i < front->structs.count; i++) {
+    for (size_t i = 0; i < front->known.structs.count; i++) {
         if (front->layouts[i].ast) {
             lay_out(front, &front->layouts[i]);
         }

@@ -21,8 +21,8 @@ drop_replaced(struct fy_front *front)
 {
     struct fy_map newest = {0};
     size_t kept = 0;
-    for (size_t i = 0; i < front->nunits; i++) {
-        const struct fy_unit *unit = front->units[i];
+    for (size_t i = 0; i < front->units.count; i++) {
+        const struct fy_unit *unit = front->units.row[i];
         struct fy_map_entry *entry =
             fy_map_add(&front->arena, &newest,
                        key_of(front, unit->interface, unit->name), NULL);
@@ -30,15 +30,15 @@ drop_replaced(struct fy_front *front)
             entry->value = unit->ast->path;
         }
     }
-    for (size_t i = 0; i < front->nunits; i++) {
-        struct fy_unit *unit = front->units[i];
+    for (size_t i = 0; i < front->units.count; i++) {
+        struct fy_unit *unit = front->units.row[i];
         const struct fy_map_entry *entry =
             fy_map_find(&newest, key_of(front, unit->interface, unit->name));
         if (unit->ast->path == entry->value) {
-            front->units[kept++] = unit;
+            front->units.row[kept++] = unit;
         }
     }
-    front->nunits = kept;
+    front->units.count = kept;
 }
 
 static void
@@ -47,14 +47,14 @@ chain_variant(struct fy_front *front, struct fy_unit *unit, uint32_t index)
     int is_new;
     const char *key = key_of(front, unit->interface, unit->name);
     struct fy_map_entry *entry =
-        fy_map_add(&front->arena, &front->functions, key, &is_new);
+        fy_map_add(&front->arena, &front->known.functions, key, &is_new);
     unit->row.next_variant = FY_NIL;
     unit->first = unit->last = index;
     if (is_new) {
         entry->value = index;
         return;
     }
-    struct fy_unit *first = front->units[entry->value];
+    struct fy_unit *first = front->units.row[entry->value];
     bool same = first->row.nargs == unit->row.nargs &&
                 first->result.type == unit->result.type;
     for (uint16_t i = 0; same && i < unit->row.nargs; i++) {
@@ -71,7 +71,7 @@ chain_variant(struct fy_front *front, struct fy_unit *unit, uint32_t index)
             fy_place(front, first->ast->span));
     }
     unit->first = (uint32_t)entry->value;
-    front->units[first->last]->row.next_variant = index;
+    front->units.row[first->last]->row.next_variant = index;
     first->last = index;
 }
 
@@ -84,8 +84,8 @@ find_maker(struct fy_front *front, struct fy_unit *unit,
     if (!name) {
         return;
     }
-    const struct fy_map_entry *entry =
-        fy_map_find(&front->functions, key_of(front, unit->interface, name));
+    const struct fy_map_entry *entry = fy_map_find(
+        &front->known.functions, key_of(front, unit->interface, name));
     if (entry) {
         arg->maker = (uint32_t)entry->value;
         return;
@@ -93,8 +93,8 @@ find_maker(struct fy_front *front, struct fy_unit *unit,
     struct fy_suggestion suggestion = {.wanted = name};
     struct fy_diagnostic *diagnostic = fy_error(
         front, arg->from.span, "unknown function '%.*s'", FY_MAX_QUOTED, name);
-    for (size_t u = 0; u < front->nunits; u++) {
-        fy_suggestion_try(&suggestion, front->units[u]->name);
+    for (size_t u = 0; u < front->units.count; u++) {
+        fy_suggestion_try(&suggestion, front->units.row[u]->name);
     }
     fy_diagnostic_suggest(diagnostic, &suggestion);
 }
@@ -103,14 +103,16 @@ void
 fy_chain_variants(struct fy_front *front)
 {
     drop_replaced(front);
-    for (size_t i = 0; i < front->nunits; i++) {
-        chain_variant(front, front->units[i], (uint32_t)i);
+    for (size_t i = 0; i < front->units.count; i++) {
+        chain_variant(front, front->units.row[i], (uint32_t)i);
     }
     for (size_t i = 0;
-         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++) {
-        for (uint16_t k = 0; k < front->units[i]->row.nargs; k++) {
-            if (front->units[i]->args[k].from.text) {
-                find_maker(front, front->units[i], &front->units[i]->args[k]);
+         i < front->units.count && !fy_diagnostics_full(front->diagnostics);
+         i++) {
+        for (uint16_t k = 0; k < front->units.row[i]->row.nargs; k++) {
+            if (front->units.row[i]->args[k].from.text) {
+                find_maker(front, front->units.row[i],
+                           &front->units.row[i]->args[k]);
             }
         }
     }
@@ -131,12 +133,12 @@ can_decline(const struct fy_unit *unit)
 void
 fy_check_variants(struct fy_front *front)
 {
-    for (size_t i = 0; i < front->nunits; i++) {
-        const struct fy_unit *unit = front->units[i];
+    for (size_t i = 0; i < front->units.count; i++) {
+        const struct fy_unit *unit = front->units.row[i];
         if (unit->row.next_variant == FY_NIL || can_decline(unit)) {
             continue;
         }
-        const struct fy_unit *next = front->units[unit->row.next_variant];
+        const struct fy_unit *next = front->units.row[unit->row.next_variant];
         fy_diagnostic_hint(
             fy_error(front, next->ast->span,
                      "function '%.*s' is declared twice", FY_MAX_QUOTED,
