@@ -41,8 +41,7 @@ static void node(const struct dump *dump, uint32_t index);
 static void
 axis_name(const struct dump *dump, uint32_t index)
 {
-    const struct fy_axis *axis =
-        &FY_TABLE(dump->model, fy_axis, axes)[dump->function->axes + index];
+    const struct fy_axis *axis = &FY_OF(dump, fy_axis, axes)[index];
     if (axis->name) {
         put(dump, "%s", text(dump, axis->name));
     } else {
@@ -205,7 +204,7 @@ static void
 head(const struct dump *dump)
 {
     const struct fy_function *f = dump->function;
-    const struct fy_arg *args = FY_TABLE(dump->model, fy_arg, args) + f->args;
+    const struct fy_arg *args = FY_OF(dump, fy_arg, args);
     put(dump, "function %s %s %s(", text(dump, f->family),
         type_text(f->return_type), text(dump, f->name));
     for (uint16_t i = 0; i < f->nargs; i++) {
@@ -252,8 +251,7 @@ static void
 handles(const struct dump *dump)
 {
     const struct fy_function *f = dump->function;
-    const struct fy_cell *cells =
-        FY_TABLE(dump->model, fy_cell, cells) + f->cells;
+    const struct fy_cell *cells = FY_OF(dump, fy_cell, cells);
     for (uint16_t i = 0; i < f->ncells; i++) {
         if (cells[i].kind != FY_CELL_HANDLE) {
             continue;
@@ -273,11 +271,9 @@ axes(const struct dump *dump)
     static const char *const rules[] = {"", " sums", " combines hypot",
                                         " combines max", " combines min"};
     const struct fy_function *f = dump->function;
-    const struct fy_axis *rows = FY_TABLE(dump->model, fy_axis, axes) + f->axes;
-    const struct fy_operand *operands =
-        FY_TABLE(dump->model, fy_operand, operands) + f->operands;
-    const struct fy_cell *cells =
-        FY_TABLE(dump->model, fy_cell, cells) + f->cells;
+    const struct fy_axis *rows = FY_OF(dump, fy_axis, axes);
+    const struct fy_operand *operands = FY_OF(dump, fy_operand, operands);
+    const struct fy_cell *cells = FY_OF(dump, fy_cell, cells);
     for (uint16_t i = 0; i < f->naxes; i++) {
         const struct fy_axis *axis = &rows[i];
         if (!axis->name) {
@@ -314,8 +310,7 @@ static void
 operand(const struct dump *dump, const struct fy_operand *o)
 {
     static const char *const access[] = {"", "in", "out", "inout", "scratch"};
-    const struct fy_cell *cells =
-        FY_TABLE(dump->model, fy_cell, cells) + dump->function->cells;
+    const struct fy_cell *cells = FY_OF(dump, fy_cell, cells);
     put(dump, "    %s %s %s[", access[o->access], type_text(o->element),
         text(dump, cells[o->base].name));
     for (unsigned i = 0; i < o->naxes; i++) {
@@ -357,8 +352,7 @@ operand(const struct dump *dump, const struct fy_operand *o)
 static void
 maps(const struct dump *dump, const struct fy_call_row *c)
 {
-    const struct fy_operand *operands =
-        FY_TABLE(dump->model, fy_operand, operands) + dump->function->operands;
+    const struct fy_operand *operands = FY_OF(dump, fy_operand, operands);
     for (uint32_t i = 0; i < c->nargs; i++) {
         put(dump, "    map #%u %s = ", i, text(dump, operands[c->to[i]].name));
         node(dump, c->args[i]);
@@ -422,10 +416,8 @@ static void
 function(const struct dump *dump)
 {
     const struct fy_function *f = dump->function;
-    const struct fy_require *requires =
-        FY_TABLE(dump->model, fy_require, requires) + f->requires;
-    const struct fy_operand *operands =
-        FY_TABLE(dump->model, fy_operand, operands) + f->operands;
+    const struct fy_require *requires = FY_OF(dump, fy_require, requires);
+    const struct fy_operand *operands = FY_OF(dump, fy_operand, operands);
     head(dump);
     symbols(dump);
     handles(dump);

@@ -441,6 +441,10 @@ struct fy_model {
 #define FY_TABLE(model, kind, table) \
     ((const struct kind *)((const char *)(model) + (model)->table.offset))
 
+/* A function's own rows of a table; `of' has a model and a function. */
+#define FY_OF(of, kind, table) \
+    (FY_TABLE((of)->model, kind, table) + (of)->function->table)
+
 static inline const char *
 fy_model_string(const struct fy_model *model, fy_str s)
 {

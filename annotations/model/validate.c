@@ -207,8 +207,7 @@ is_operand(struct check *check, const struct fy_operand *operand)
         (operand->sign != 0 && operand->naxes < 2)) {
         return false;
     }
-    const struct fy_cell *cells =
-        FY_TABLE(check->model, fy_cell, cells) + function->cells;
+    const struct fy_cell *cells = FY_OF(check, fy_cell, cells);
     if (cells[operand->base].type != FY_T_POINTER) {
         return false;
     }

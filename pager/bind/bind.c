@@ -170,9 +170,7 @@ status_reason(int status)
 static enum fy_reason
 check_requires(const struct fy_scope *scope)
 {
-    const struct fy_require *rows =
-        FY_TABLE(scope->model, fy_require, requires) +
-        scope->function->requires;
+    const struct fy_require *rows = FY_OF(scope, fy_require, requires);
 
     for (unsigned i = 0; i < scope->function->nrequires; i++) {
         bool holds;
@@ -190,8 +188,7 @@ check_requires(const struct fy_scope *scope)
 static enum fy_reason
 bind_axes(struct fy_bound *bound, const struct fy_scope *scope)
 {
-    const struct fy_axis *rows =
-        FY_TABLE(scope->model, fy_axis, axes) + scope->function->axes;
+    const struct fy_axis *rows = FY_OF(scope, fy_axis, axes);
 
     for (unsigned i = 0; i < scope->function->naxes; i++) {
         int64_t extent;

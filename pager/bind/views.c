@@ -229,9 +229,7 @@ enum fy_reason
 fy_bind_views(const struct fy_scope *scope, unsigned integer_bits,
               bool allow_null, struct fy_view views[FY_MAX_OPERANDS])
 {
-    const struct fy_operand *rows =
-        FY_TABLE(scope->model, fy_operand, operands) +
-        scope->function->operands;
+    const struct fy_operand *rows = FY_OF(scope, fy_operand, operands);
 
     if (scope->function->noperands > FY_MAX_OPERANDS) {
         return FY_REASON_UNSUPPORTED;

@@ -180,9 +180,7 @@ fy_rates_write(FILE *to, const char *device, const struct fy_rates *rates)
 static bool
 is_single(const struct fy_bound *bound)
 {
-    const struct fy_operand *operands =
-        FY_TABLE(bound->model, fy_operand, operands) +
-        bound->function->operands;
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
     for (unsigned i = 0; i < bound->function->noperands; i++) {
         if (operands[i].element == FY_T_F64 ||

@@ -83,8 +83,7 @@ add(struct line *line, const char *format, ...)
 static void
 add_scalars(struct line *line, const struct fy_bound *bound)
 {
-    const struct fy_cell *cells =
-        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+    const struct fy_cell *cells = FY_OF(bound, fy_cell, cells);
     unsigned shown = 0;
 
     for (unsigned i = 0; i < bound->function->ncells; i++) {

@@ -20,18 +20,11 @@ enum {
     PAGE = 4096
 };
 
-static const struct fy_operand *
-operand_rows(const struct fy_bound *bound)
-{
-    return FY_TABLE(bound->model, fy_operand, operands) +
-           bound->function->operands;
-}
-
 static bool
 is_base(const struct fy_bound *bound, uint32_t cell)
 {
     for (unsigned o = 0; o < bound->function->noperands; o++) {
-        if (operand_rows(bound)[o].base == cell) {
+        if (FY_OF(bound, fy_operand, operands)[o].base == cell) {
             return true;
         }
     }
@@ -44,8 +37,7 @@ host_arguments_are_known(const struct fy_bound *bound)
 {
     const struct fy_call_row *row =
         &FY_TABLE(bound->model, fy_call_row, calls)[bound->function->host_call];
-    const struct fy_cell *cells =
-        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+    const struct fy_cell *cells = FY_OF(bound, fy_cell, cells);
 
     for (uint32_t i = 0; i < row->nargs; i++) {
         const struct fy_node *node =
@@ -67,10 +59,8 @@ static bool
 arguments_are_known(const struct fy_bound *bound)
 {
     const struct fy_function *function = bound->function;
-    const struct fy_cell *cells =
-        FY_TABLE(bound->model, fy_cell, cells) + function->cells;
-    const struct fy_arg *args =
-        FY_TABLE(bound->model, fy_arg, args) + function->args;
+    const struct fy_cell *cells = FY_OF(bound, fy_cell, cells);
+    const struct fy_arg *args = FY_OF(bound, fy_arg, args);
     bool known[FY_MAX_ARGS] = {false};
 
     for (unsigned c = 0; c < function->ncells; c++) {
@@ -104,8 +94,7 @@ enum fy_reason
 fy_deferrable(const struct fy_bound *bound)
 {
     const struct fy_function *function = bound->function;
-    const struct fy_axis *axis =
-        FY_TABLE(bound->model, fy_axis, axes) + function->axes;
+    const struct fy_axis *axis = FY_OF(bound, fy_axis, axes);
 
     if (function->naxes != 1 || function->return_type != FY_T_VOID ||
         function->flags & (FY_FN_MAKES | FY_FN_FREES | FY_FN_OBSERVE_ONLY) ||
@@ -116,8 +105,9 @@ fy_deferrable(const struct fy_bound *bound)
     }
     for (unsigned o = 0; o < function->noperands; o++) {
         const struct fy_view *view = &bound->views[o];
-        if (operand_rows(bound)[o].naxes != 1 || view->naxes != 1 ||
-            operand_rows(bound)[o].flags & FY_OPERAND_FINITE ||
+        if (FY_OF(bound, fy_operand, operands)[o].naxes != 1 ||
+            view->naxes != 1 ||
+            FY_OF(bound, fy_operand, operands)[o].flags & FY_OPERAND_FINITE ||
             view->stride[0] != 1 || view->sign != 0 ||
             view->extent[0] != bound->extents[0] ||
             view->access == FY_ACCESS_SCRATCH || view->access == 0) {

@@ -83,9 +83,7 @@ buffer_of(struct draft *draft, const struct fy_deferred *call, unsigned operand,
 {
     struct fy_fused *fused = draft->fused;
     const struct fy_bound *bound = &call->bound;
-    const struct fy_operand *rows =
-        FY_TABLE(bound->model, fy_operand, operands) +
-        bound->function->operands;
+    const struct fy_operand *rows = FY_OF(bound, fy_operand, operands);
     uint8_t type = (uint8_t)fy_type_resolve((enum fy_type)rows[operand].element,
                                             bound->integer_bits);
     unsigned b = 0;

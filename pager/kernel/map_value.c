@@ -488,10 +488,9 @@ node_value(struct walker *w, uint32_t index)
     case FY_OP_REAL:
         return real(FY_MAP_LITERAL, node->u.r);
     case FY_OP_CELL:
-        return scalar(w, index,
-                      fy_map_cell_type(&FY_TABLE(
-                          w->bound->model, fy_cell,
-                          cells)[w->bound->function->cells + node->a]));
+        return scalar(
+            w, index,
+            fy_map_cell_type(&FY_OF(w->bound, fy_cell, cells)[node->a]));
     case FY_OP_EXTENT:
     case FY_OP_IN:
         return scalar(w, index, FY_T_I64);
@@ -520,8 +519,7 @@ fy_map_evaluate(const struct fy_bound *bound, const struct fy_call_row *row,
 {
     struct walker w = {.bound = bound, .row = row, .at = at};
     w.nodes = FY_TABLE(bound->model, fy_node, nodes);
-    w.operands = FY_TABLE(bound->model, fy_operand, operands) +
-                 bound->function->operands;
+    w.operands = FY_OF(bound, fy_operand, operands);
     for (uint32_t k = 0; k < row->nargs; k++) {
         const struct value v = node_value(&w, row->args[k]);
         w.stored[k] = through_element(element_type(&w, row->to[k]), v);

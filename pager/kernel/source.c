@@ -206,9 +206,7 @@ element(struct writer *w, uint32_t operand, uint8_t *type)
     unsigned b =
         operand < FY_MAX_OPERANDS ? w->part->buffer[operand] : FY_NO_BUFFER;
     if (b == FY_NO_BUFFER) { /* not there in this call: never used */
-        const struct fy_operand *rows =
-            FY_TABLE(w->part->model, fy_operand, operands) +
-            w->part->function->operands;
+        const struct fy_operand *rows = FY_OF(w->part, fy_operand, operands);
         *type = computed_type(rows[operand].element);
         put(w, "        const %s v%u = 0;\n", type_word(*type), ++w->names);
         return w->names;
@@ -396,8 +394,7 @@ static uint32_t
 cell(struct writer *w, const struct fy_node *node, uint32_t index,
      uint8_t *type)
 {
-    const struct fy_cell *row = &FY_TABLE(
-        w->part->model, fy_cell, cells)[w->part->function->cells + node->a];
+    const struct fy_cell *row = &FY_OF(w->part, fy_cell, cells)[node->a];
     *type = fy_map_cell_type(row);
     if (*type == FY_T_VOID) {
         w->unsupported = true;

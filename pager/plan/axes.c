@@ -16,14 +16,7 @@
 static const struct fy_axis *
 axis_rows(const struct fy_bound *bound)
 {
-    return FY_TABLE(bound->model, fy_axis, axes) + bound->function->axes;
-}
-
-static const struct fy_operand *
-operand_rows(const struct fy_bound *bound)
-{
-    return FY_TABLE(bound->model, fy_operand, operands) +
-           bound->function->operands;
+    return FY_OF(bound, fy_axis, axes);
 }
 
 /* How often an operand spans an axis. */
@@ -42,8 +35,7 @@ static bool
 is_status(const struct fy_bound *bound, const struct fy_operand *operand,
           const struct fy_view *view)
 {
-    const struct fy_cell *cells =
-        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+    const struct fy_cell *cells = FY_OF(bound, fy_cell, cells);
 
     return view->access == FY_ACCESS_OUT && fy_view_all_elements(view) == 1 &&
            cells[operand->base].kind != FY_CELL_ADDRESS &&
@@ -54,8 +46,7 @@ static bool
 replaceable(const struct fy_planner *planner, uint32_t cell)
 {
     const struct fy_bound *bound = planner->bound;
-    const struct fy_cell *rows =
-        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+    const struct fy_cell *rows = FY_OF(bound, fy_cell, cells);
     return cell != FY_NIL && cell < bound->function->ncells &&
            (rows[cell].kind != FY_CELL_HANDLE || fy_plan_on_device(planner));
 }
@@ -64,7 +55,7 @@ replaceable(const struct fy_planner *planner, uint32_t cell)
 static bool
 operand_allows(const struct fy_bound *bound, unsigned o, unsigned a)
 {
-    const struct fy_operand *operand = &operand_rows(bound)[o];
+    const struct fy_operand *operand = &FY_OF(bound, fy_operand, operands)[o];
     const struct fy_axis *axis = &axis_rows(bound)[a];
     const struct fy_view *view = &bound->views[o];
     unsigned count = spans(operand, a);
@@ -206,7 +197,7 @@ static uint64_t
 tile_number(const struct fy_bound *bound, const struct fy_shape *shape,
             unsigned o, const uint32_t *parts)
 {
-    const struct fy_operand *operand = &operand_rows(bound)[o];
+    const struct fy_operand *operand = &FY_OF(bound, fy_operand, operands)[o];
     uint64_t number = 0;
 
     for (unsigned k = 0; k < operand->naxes; k++) {
@@ -235,8 +226,9 @@ visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
         if (o >= bound->function->noperands || visited->seen[o]) {
             continue;
         }
-        for (unsigned k = 0; k < operand_rows(bound)[o].naxes; k++) {
-            uint32_t b = operand_rows(bound)[o].axes[k].axis;
+        for (unsigned k = 0; k < FY_OF(bound, fy_operand, operands)[o].naxes;
+             k++) {
+            uint32_t b = FY_OF(bound, fy_operand, operands)[o].axes[k].axis;
             if (shape->cuts[b].count > 1) {
                 tiles *= shape->cuts[b].count;
             }
@@ -350,8 +342,8 @@ add_chunk(struct fy_planner *planner, struct known *known,
     }
     const struct fy_variant *variant = planner->variants[number];
     for (unsigned i = 0; i < variant->ntiles; i++) {
-        const struct fy_operand *operand =
-            &operand_rows(planner->bound)[variant->tiles[i].view];
+        const struct fy_operand *operand = &FY_OF(
+            planner->bound, fy_operand, operands)[variant->tiles[i].view];
         for (unsigned k = 0; k < operand->naxes; k++) {
             lo[i][k] = chunk->lo[operand->axes[k].axis];
         }

@@ -14,8 +14,7 @@
 static unsigned
 spanned(const struct fy_bound *bound, unsigned o)
 {
-    const struct fy_operand *operand = &FY_TABLE(
-        bound->model, fy_operand, operands)[bound->function->operands + o];
+    const struct fy_operand *operand = &FY_OF(bound, fy_operand, operands)[o];
     unsigned bits = 0;
 
     if (bound->views[o].naxes == 0) {

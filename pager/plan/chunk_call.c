@@ -15,19 +15,6 @@
 #include "annotations/model/operators.h"
 #include "pager/device/mapped.h"
 
-static const struct fy_cell *
-cell_rows(const struct fy_bound *bound)
-{
-    return FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
-}
-
-static const struct fy_operand *
-operand_rows(const struct fy_bound *bound)
-{
-    return FY_TABLE(bound->model, fy_operand, operands) +
-           bound->function->operands;
-}
-
 /*
  * Whether the value of an expression depends on a cell, following conditionals
  * down the branch taken (anything too deep: yes).
@@ -74,10 +61,10 @@ is_free_stride(const struct fy_planner *planner, const struct fy_scope *scope,
                uint32_t cell)
 {
     const struct fy_bound *bound = planner->bound;
-    const struct fy_operand *operands = operand_rows(bound);
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
     /* The program's function goes by the handle; a device's own is told. */
-    if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE &&
+    if (FY_OF(bound, fy_cell, cells)[cell].kind == FY_CELL_HANDLE &&
         !fy_plan_on_device(planner)) {
         return false;
     }
@@ -108,7 +95,7 @@ pack_operand(const struct fy_planner *planner, unsigned o,
              struct fy_scope *scope, struct fy_value *cells, bool *packed)
 {
     const struct fy_bound *bound = planner->bound;
-    const struct fy_operand *operand = &operand_rows(bound)[o];
+    const struct fy_operand *operand = &FY_OF(bound, fy_operand, operands)[o];
     const struct fy_view *view = &bound->views[o];
     unsigned order[FY_MAX_OPERAND_AXES];
     int64_t span = 1;
@@ -186,8 +173,7 @@ static bool
 is_of_packed_handle(const struct fy_scope *scope, uint32_t node,
                     const bool *packed)
 {
-    const struct fy_cell *cells =
-        FY_TABLE(scope->model, fy_cell, cells) + scope->function->cells;
+    const struct fy_cell *cells = FY_OF(scope, fy_cell, cells);
 
     for (uint32_t c = 0; c < scope->function->ncells; c++) {
         unsigned steps = 0;
@@ -202,9 +188,7 @@ is_of_packed_handle(const struct fy_scope *scope, uint32_t node,
 static int
 check_chunk_requires(const struct fy_scope *scope, const bool *packed)
 {
-    const struct fy_require *rows =
-        FY_TABLE(scope->model, fy_require, requires) +
-        scope->function->requires;
+    const struct fy_require *rows = FY_OF(scope, fy_require, requires);
 
     for (unsigned i = 0; i < scope->function->nrequires; i++) {
         bool holds;
@@ -253,7 +237,7 @@ pack_or_keep(const struct fy_planner *planner, struct fy_scope *scope,
 static bool
 is_info(const struct fy_bound *bound, unsigned o)
 {
-    const struct fy_operand *operand = &operand_rows(bound)[o];
+    const struct fy_operand *operand = &FY_OF(bound, fy_operand, operands)[o];
 
     return operand->element == FY_T_INTEGER &&
            operand->access == FY_ACCESS_OUT &&
@@ -267,7 +251,7 @@ chunk_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
             int tile_of[FY_MAX_OPERANDS], int64_t at_bytes[FY_MAX_OPERANDS])
 {
     const struct fy_bound *bound = planner->bound;
-    const struct fy_operand *operands = operand_rows(bound);
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
     const bool on_device = fy_plan_on_device(planner);
     const bool has_info =
         on_device && fy_device_call_has_info(bound->model, bound->function);
@@ -337,7 +321,7 @@ chunk_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
 static int
 operand_at(const struct fy_bound *bound, uint32_t cell, const int *tile_of)
 {
-    const struct fy_operand *operands = operand_rows(bound);
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
     int found = -1;
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
@@ -355,7 +339,7 @@ operand_at(const struct fy_bound *bound, uint32_t cell, const int *tile_of)
 static bool
 is_base(const struct fy_bound *bound, uint32_t cell)
 {
-    const struct fy_operand *operands = operand_rows(bound);
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         if (operands[o].base == cell) {
@@ -382,7 +366,7 @@ chunk_image(struct chunk_call *chunk_call, unsigned arg, struct fy_image **out)
     struct fy_variant *variant = chunk_call->variant;
 
     if (chunk_call->image_of[arg] < 0) {
-        const struct fy_cell *cells = cell_rows(chunk_call->bound);
+        const struct fy_cell *cells = FY_OF(chunk_call->bound, fy_cell, cells);
         uint32_t least = 0;
         if (variant->nimages == FY_MAX_IMAGES) {
             return FY_ERR_UNSUPPORTED;
@@ -396,9 +380,7 @@ chunk_image(struct chunk_call *chunk_call, unsigned arg, struct fy_image **out)
             }
         }
         struct fy_image *image = &variant->images[variant->nimages];
-        const struct fy_arg *args =
-            FY_TABLE(chunk_call->bound->model, fy_arg, args) +
-            chunk_call->bound->function->args;
+        const struct fy_arg *args = FY_OF(chunk_call->bound, fy_arg, args);
         if (args[arg].struct_bytes > least) {
             least = args[arg].struct_bytes;
         }
@@ -420,7 +402,7 @@ chunk_image(struct chunk_call *chunk_call, unsigned arg, struct fy_image **out)
 static bool
 has_fields(const struct fy_bound *bound, unsigned arg)
 {
-    const struct fy_cell *cells = cell_rows(bound);
+    const struct fy_cell *cells = FY_OF(bound, fy_cell, cells);
 
     for (unsigned i = 0; i < bound->function->ncells; i++) {
         if (cells[i].arg == arg && cells[i].kind == FY_CELL_FIELD) {
@@ -434,7 +416,7 @@ has_fields(const struct fy_bound *bound, unsigned arg)
 static bool
 is_written_field(const struct fy_bound *bound, unsigned c)
 {
-    const struct fy_cell *cells = cell_rows(bound);
+    const struct fy_cell *cells = FY_OF(bound, fy_cell, cells);
 
     for (unsigned i = 0; i < bound->function->ncells; i++) {
         if (cells[i].kind == FY_CELL_ADDRESS && cells[i].arg == cells[c].arg &&
@@ -470,7 +452,7 @@ static int
 chunk_cell(struct chunk_call *chunk_call, unsigned c)
 {
     const struct fy_bound *bound = chunk_call->bound;
-    const struct fy_cell *cell = &cell_rows(bound)[c];
+    const struct fy_cell *cell = &FY_OF(bound, fy_cell, cells)[c];
     struct fy_slot *slot = &chunk_call->variant->slots[cell->arg];
     enum fy_type type =
         fy_type_resolve((enum fy_type)cell->type, bound->integer_bits);
@@ -538,8 +520,7 @@ chunk_arguments(struct chunk_call *chunk_call)
 {
     const struct fy_bound *bound = chunk_call->bound;
     const struct fy_function *function = bound->function;
-    const struct fy_arg *args =
-        FY_TABLE(bound->model, fy_arg, args) + function->args;
+    const struct fy_arg *args = FY_OF(bound, fy_arg, args);
     struct fy_variant *variant = chunk_call->variant;
 
     variant->nslots = function->nargs;
@@ -589,7 +570,7 @@ host_argument(struct chunk_call *chunk_call, const struct fy_scope *scope,
     uint32_t cell = fy_eval_bare_cell(scope, node);
     if (row->op == FY_OP_ADDRESS && row->a < bound->function->noperands) {
         o = chunk_call->tile_of[row->a] >= 0 ? (int)row->a : -1;
-        cell = operand_rows(bound)[row->a].base;
+        cell = FY_OF(bound, fy_operand, operands)[row->a].base;
     } else if (cell != FY_NIL) {
         o = operand_at(bound, cell, chunk_call->tile_of);
         if (o == -2) {
@@ -616,9 +597,7 @@ host_argument(struct chunk_call *chunk_call, const struct fy_scope *scope,
     if (cell != FY_NIL &&
         (value.kind == FY_V_REAL || value.kind == FY_V_COMPLEX)) {
         /* As the caller has passed it: a float is no double. */
-        slot->type = FY_TABLE(bound->model, fy_cell,
-                              cells)[bound->function->cells + cell]
-                         .type;
+        slot->type = FY_OF(bound, fy_cell, cells)[cell].type;
     }
     fy_raw_store((enum fy_type)slot->type, &value, &slot->value);
     return FY_OK;
@@ -694,7 +673,8 @@ chunk_device_call(struct chunk_call *chunk_call, struct fy_planner *planner,
 {
     const struct fy_device_operands operands = {chunk_call, device_operand,
                                                 device_tile};
-    const struct fy_operand *rows = operand_rows(chunk_call->bound);
+    const struct fy_operand *rows =
+        FY_OF(chunk_call->bound, fy_operand, operands);
 
     const bool ints = fy_device_call_takes_ints(chunk_call->bound->model,
                                                 chunk_call->bound->function);
@@ -725,8 +705,7 @@ fy_chunk_call_self(struct fy_planner *planner, const struct fy_chunk *chunk,
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_function *function = bound->function;
-    const struct fy_axis *axes =
-        FY_TABLE(bound->model, fy_axis, axes) + function->axes;
+    const struct fy_axis *axes = FY_OF(bound, fy_axis, axes);
     struct fy_value cells[FY_MAX_CELLS];
     int tile_of[FY_MAX_OPERANDS] = {0};
     int64_t at_bytes[FY_MAX_OPERANDS] = {0};

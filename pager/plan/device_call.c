@@ -154,9 +154,7 @@ number(const struct fy_scope *scope, uint32_t index, struct fy_slot *slot)
         return FY_ERR_UNSUPPORTED;
     }
     const enum fy_type type =
-        (enum fy_type)FY_TABLE(scope->model, fy_operand,
-                               operands)[scope->function->operands]
-            .element;
+        (enum fy_type)FY_OF(scope, fy_operand, operands)[0].element;
     if (type != FY_T_F32 && type != FY_T_F64 && type != FY_T_C32 &&
         type != FY_T_C64) {
         return FY_ERR_UNSUPPORTED;
@@ -181,8 +179,7 @@ scalar(struct maker *maker, uint32_t index, struct fy_slot *slot)
     if (cell == FY_NIL) {
         return FY_ERR_UNSUPPORTED;
     }
-    const struct fy_cell *row =
-        FY_TABLE(scope->model, fy_cell, cells) + scope->function->cells + cell;
+    const struct fy_cell *row = FY_OF(scope, fy_cell, cells) + cell;
     slot->kind = FY_SLOT_REFERENCE;
     slot->type = FY_T_POINTER;
     fy_raw_store(fy_type_resolve((enum fy_type)row->type, bits),
@@ -346,9 +343,7 @@ executor(const struct maker *maker, const struct fy_call_row *row,
          const char *name, struct fy_transform *transform)
 {
     const struct fy_scope *scope = maker->scope;
-    const struct fy_operand *operands =
-        FY_TABLE(scope->model, fy_operand, operands) +
-        scope->function->operands;
+    const struct fy_operand *operands = FY_OF(scope, fy_operand, operands);
     bool is_double = false;
 
     for (uint32_t i = 0; i < row->nargs; i++) {

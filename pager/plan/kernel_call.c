@@ -204,9 +204,7 @@ static int
 map_operands(const struct fy_bound *bound, const struct fy_call_row *row,
              const struct fy_device_operands *operands, struct map *map)
 {
-    const struct fy_operand *rows =
-        FY_TABLE(bound->model, fy_operand, operands) +
-        bound->function->operands;
+    const struct fy_operand *rows = FY_OF(bound, fy_operand, operands);
     const struct fy_operand *target = &rows[row->to[0]];
     struct fy_kernel_shape *shape = &map->shape;
     uint8_t number;

@@ -15,13 +15,6 @@
 #include "pager/base/libm.h"
 #include "pager/device/call.h"
 
-static const struct fy_operand *
-operand_rows(const struct fy_bound *bound)
-{
-    return FY_TABLE(bound->model, fy_operand, operands) +
-           bound->function->operands;
-}
-
 /* ---- queries ---- */
 
 enum {
@@ -70,8 +63,7 @@ static int
 argument_of(const struct fy_bound *bound, const struct fy_operand *operand,
             unsigned *out)
 {
-    const struct fy_cell *cell = &FY_TABLE(
-        bound->model, fy_cell, cells)[bound->function->cells + operand->base];
+    const struct fy_cell *cell = &FY_OF(bound, fy_cell, cells)[operand->base];
 
     if (cell->kind != FY_CELL_VALUE) {
         return FY_ERR_UNSUPPORTED;
@@ -86,8 +78,7 @@ ask(struct query *query, void *original, int info)
 {
     const struct fy_bound *bound = query->bound;
     const struct fy_function *function = bound->function;
-    const struct fy_arg *rows =
-        FY_TABLE(bound->model, fy_arg, args) + function->args;
+    const struct fy_arg *rows = FY_OF(bound, fy_arg, args);
     uint8_t types[FY_MAX_SLOTS];
     void *values[FY_MAX_SLOTS];
     union fy_raw one = {.u = {1}};
@@ -135,7 +126,7 @@ int
 fy_plan_query(struct fy_planner *planner)
 {
     const struct fy_bound *bound = planner->bound;
-    const struct fy_operand *operands = operand_rows(bound);
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
     unsigned asked[FY_MAX_ANSWERS];
     struct query *query;
     int status = FY_OK, info = -1;
@@ -270,7 +261,7 @@ fy_view_is_finite(const struct fy_view *view, enum fy_type element)
 static int
 wanted(const struct fy_bound *bound, unsigned o, struct fy_view *out)
 {
-    const struct fy_operand *operand = &operand_rows(bound)[o];
+    const struct fy_operand *operand = &FY_OF(bound, fy_operand, operands)[o];
     const struct fy_scope scope = {bound->model, bound->function, bound->cells,
                                    bound->extents};
 
@@ -289,7 +280,7 @@ wanted(const struct fy_bound *bound, unsigned o, struct fy_view *out)
 bool
 fy_bound_is_finite(const struct fy_bound *bound)
 {
-    const struct fy_operand *operands = operand_rows(bound);
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         struct fy_view view;

@@ -200,9 +200,7 @@ fy_diagonal_is_regular(const struct fy_diagonal *diagonal)
 static bool
 is_result_finite(const struct fy_bound *bound)
 {
-    const struct fy_operand *operands =
-        FY_TABLE(bound->model, fy_operand, operands) +
-        bound->function->operands;
+    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
     return fy_view_is_finite(&bound->views[0],
                              (enum fy_type)operands[0].element);

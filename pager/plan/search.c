@@ -55,9 +55,7 @@ static void
 describe_operands(struct search *search)
 {
     const struct fy_bound *bound = search->bound;
-    const struct fy_operand *rows =
-        FY_TABLE(bound->model, fy_operand, operands) +
-        bound->function->operands;
+    const struct fy_operand *rows = FY_OF(bound, fy_operand, operands);
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_view *view = &bound->views[o];
@@ -257,8 +255,7 @@ static int
 make_shape(const struct search *search, const struct candidate *candidate,
            struct fy_shape *shape)
 {
-    const struct fy_axis *axes = FY_TABLE(search->bound->model, fy_axis, axes) +
-                                 search->bound->function->axes;
+    const struct fy_axis *axes = FY_OF(search->bound, fy_axis, axes);
 
     memset(shape, 0, sizeof(*shape));
     for (unsigned i = 0; i < search->naxes; i++) {

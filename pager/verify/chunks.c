@@ -63,8 +63,7 @@ operand_name(const struct tiles *s, unsigned view)
     if (view >= call->function->noperands) {
         return "(work)";
     }
-    const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
-                                 call->function->operands + view;
+    const struct fy_operand *o = FY_OF(call, fy_operand, operands) + view;
     return fy_model_string(call->model, o->name);
 }
 
@@ -81,8 +80,7 @@ element_of(const struct tiles *s, unsigned view)
     if (view >= call->function->noperands) {
         return FY_T_F64;
     }
-    const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
-                                 call->function->operands + view;
+    const struct fy_operand *o = FY_OF(call, fy_operand, operands) + view;
     return (enum fy_type)o->element;
 }
 
@@ -90,8 +88,7 @@ static bool
 is_scratch(const struct tiles *s, unsigned view)
 {
     const struct fy_bound *call = s->trial->call;
-    const struct fy_operand *o =
-        FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
+    const struct fy_operand *o = FY_OF(call, fy_operand, operands);
     return view < call->function->noperands &&
            o[view].access == FY_ACCESS_SCRATCH;
 }
@@ -320,10 +317,8 @@ is_passed(const struct fy_bound *call, uint32_t cell)
 static void
 hide_handle_cells(struct fy_bound *call, uint64_t inactive)
 {
-    const struct fy_cell *cells =
-        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
-    const struct fy_operand *operands =
-        FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
+    const struct fy_cell *cells = FY_OF(call, fy_cell, cells);
+    const struct fy_operand *operands = FY_OF(call, fy_operand, operands);
     if (call->function->host_call == FY_NIL) {
         return;
     }
@@ -407,8 +402,7 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
     union fy_raw result;
     uint32_t steps;
     char *got[FY_MAX_OPERANDS], how[48];
-    const struct fy_axis *axes =
-        FY_TABLE(t->call->model, fy_axis, axes) + t->call->function->axes;
+    const struct fy_axis *axes = FY_OF(t->call, fy_axis, axes);
     if (number >= AXES && (number - AXES >= t->call->function->naxes ||
                            !(axes[number - AXES].flags & FY_AXIS_SPLIT))) {
         return;

@@ -84,8 +84,7 @@ identical(enum fy_type type, const char *a, const char *b)
 static enum fy_type
 element_type(const struct fy_images *images, unsigned operand)
 {
-    const struct fy_operand *o = FY_TABLE(images->model, fy_operand, operands) +
-                                 images->function->operands + operand;
+    const struct fy_operand *o = FY_OF(images, fy_operand, operands) + operand;
     uint32_t bytes = images->views[operand].element_bytes;
     return fy_type_resolve((enum fy_type)o->element, bytes == 8 ? 64 : 32);
 }

@@ -36,8 +36,7 @@ on_guard_fault(struct fy_child_report *report, void *context)
                          fy_trial_name(t, o), place);
         return;
     }
-    const struct fy_arg *args =
-        FY_TABLE(t->call->model, fy_arg, args) + t->call->function->args;
+    const struct fy_arg *args = FY_OF(t->call, fy_arg, args);
     for (unsigned a = 0; a < t->call->function->nargs && report->has_address;
          a++) {
         if (fy_guard_locate(&c->opaque[a], report->address, &offset)) {
@@ -81,8 +80,7 @@ static int
 hide_fields(struct fy_copies *c)
 {
     const struct fy_bound *call = c->trial->call;
-    const struct fy_cell *cells =
-        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    const struct fy_cell *cells = FY_OF(call, fy_cell, cells);
     for (unsigned i = 0; i < call->function->ncells; i++) {
         if (!(cells[i].flags & FY_CELL_OPAQUE) || c->invocation.replaced[i] ||
             call->cells[i].p == 0 || !is_element(cells[i].pointee)) {
@@ -107,8 +105,7 @@ static int
 hide_opaque(struct fy_copies *c)
 {
     const struct fy_bound *call = c->trial->call;
-    const struct fy_arg *args =
-        FY_TABLE(call->model, fy_arg, args) + call->function->args;
+    const struct fy_arg *args = FY_OF(call, fy_arg, args);
     for (unsigned a = 0; a < call->function->nargs; a++) {
         if (!(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
             !call->args[a].p) {

@@ -146,8 +146,7 @@ mark_operand(struct fy_image *image, const struct fy_view *v, int64_t first)
 static int
 group(struct fy_images *out, char *const *base)
 {
-    const struct fy_operand *operands =
-        FY_TABLE(out->model, fy_operand, operands) + out->function->operands;
+    const struct fy_operand *operands = FY_OF(out, fy_operand, operands);
     for (unsigned o = 0; o < out->function->noperands; o++) {
         const struct fy_view *v = &out->views[o];
         unsigned g = 0;
@@ -186,9 +185,7 @@ group(struct fy_images *out, char *const *base)
 static void
 take_view(struct fy_images *out, unsigned o, const struct fy_view *bound)
 {
-    const struct fy_operand *operand =
-        FY_TABLE(out->model, fy_operand, operands) + out->function->operands +
-        o;
+    const struct fy_operand *operand = FY_OF(out, fy_operand, operands) + o;
     struct fy_view *v = &out->views[o];
     *v = *bound;
     out->returned[o] = 0;

@@ -57,8 +57,7 @@ copy_struct(struct frame *f, unsigned arg)
 static bool
 has_fields(const struct fy_bound *call, unsigned arg)
 {
-    const struct fy_cell *cells =
-        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    const struct fy_cell *cells = FY_OF(call, fy_cell, cells);
     for (unsigned c = 0; c < call->function->ncells; c++) {
         if (cells[c].arg == arg && cells[c].kind == FY_CELL_FIELD) {
             return true;
@@ -71,8 +70,7 @@ has_fields(const struct fy_bound *call, unsigned arg)
 static size_t
 field_bytes(const struct fy_bound *call, unsigned c)
 {
-    const struct fy_operand *operands =
-        FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
+    const struct fy_operand *operands = FY_OF(call, fy_operand, operands);
     for (unsigned o = 0; o < call->function->noperands; o++) {
         if (operands[o].base == c && call->views[o].naxes > 0) {
             return (size_t)call->views[o].extent[0] *
@@ -86,8 +84,7 @@ static int
 replace_pointers(struct frame *f)
 {
     const struct fy_bound *call = f->invocation->call;
-    const struct fy_cell *cells =
-        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    const struct fy_cell *cells = FY_OF(call, fy_cell, cells);
     for (unsigned c = 0; c < call->function->ncells; c++) {
         if (!f->invocation->replaced[c]) {
             continue;
@@ -125,8 +122,7 @@ static void
 keep_fields(struct frame *f)
 {
     const struct fy_bound *call = f->invocation->call;
-    const struct fy_arg *rows =
-        FY_TABLE(call->model, fy_arg, args) + call->function->args;
+    const struct fy_arg *rows = FY_OF(call, fy_arg, args);
     for (unsigned i = 0; i < call->function->nargs; i++) {
         size_t bytes = f->copied[i] ? STRUCT_BYTES : rows[i].struct_bytes;
         bytes = bytes > STRUCT_BYTES ? STRUCT_BYTES : bytes;
@@ -144,8 +140,7 @@ static void
 take_fields(struct frame *f)
 {
     struct fy_invocation *x = f->invocation;
-    const struct fy_cell *cells =
-        FY_TABLE(x->call->model, fy_cell, cells) + x->call->function->cells;
+    const struct fy_cell *cells = FY_OF(x->call, fy_cell, cells);
     for (unsigned c = 0; c < x->call->function->ncells; c++) {
         unsigned arg = cells[c].arg;
         size_t bytes = field_bytes(x->call, c);
@@ -182,8 +177,7 @@ static int
 build(struct frame *f)
 {
     const struct fy_bound *call = f->invocation->call;
-    const struct fy_arg *rows =
-        FY_TABLE(call->model, fy_arg, args) + call->function->args;
+    const struct fy_arg *rows = FY_OF(call, fy_arg, args);
     unsigned bits = call->integer_bits, n = call->function->nargs;
     memcpy(f->args, call->args, sizeof f->args);
     int status = replace_pointers(f);

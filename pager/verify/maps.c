@@ -47,9 +47,7 @@ static void
 place(const struct fy_trial *t, char *const *got, const struct fy_walk *walk,
       const struct fy_operand *target, char **at)
 {
-    const struct fy_operand *rows =
-        FY_TABLE(t->call->model, fy_operand, operands) +
-        t->call->function->operands;
+    const struct fy_operand *rows = FY_OF(t->call, fy_operand, operands);
     for (unsigned o = 0; o < t->call->function->noperands; o++) {
         const struct fy_view *v = &t->images->views[o];
         int64_t offset = 0;
@@ -88,8 +86,7 @@ run_row(const struct fy_trial *t, const struct fy_call_row *row, uint64_t every,
         char *const *got)
 {
     const struct fy_operand *target =
-        FY_TABLE(t->call->model, fy_operand, operands) +
-        t->call->function->operands + row->to[0];
+        FY_OF(t->call, fy_operand, operands) + row->to[0];
     struct fy_walk walk = {.view = &t->images->views[row->to[0]]};
     char *at[FY_MAX_OPERANDS];
     int status = 0;

@@ -61,8 +61,7 @@ fy_rerun_is_due(double rate, uint64_t seed, uint64_t n)
 static const struct fy_operand *
 operand_row(const struct fy_bound *bound, unsigned o)
 {
-    return FY_TABLE(bound->model, fy_operand, operands) +
-           bound->function->operands + o;
+    return FY_OF(bound, fy_operand, operands) + o;
 }
 
 static bool

@@ -234,10 +234,8 @@ static bool
 is_degenerate(const struct fy_trial *t, unsigned operand)
 {
     const struct fy_bound *call = t->call;
-    const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
-                                 call->function->operands + operand;
-    const struct fy_axis *axes =
-        FY_TABLE(call->model, fy_axis, axes) + call->function->axes;
+    const struct fy_operand *o = FY_OF(call, fy_operand, operands) + operand;
+    const struct fy_axis *axes = FY_OF(call, fy_axis, axes);
     const struct fy_node *nodes = FY_TABLE(call->model, fy_node, nodes);
     bool varies = false;
     for (unsigned k = 0; k < o->naxes; k++) {
@@ -333,9 +331,7 @@ static void
 perturb_inputs(struct fy_trial *t, uint64_t *random)
 {
     const struct fy_images *images = t->images;
-    const struct fy_operand *operands =
-        FY_TABLE(t->call->model, fy_operand, operands) +
-        t->call->function->operands;
+    const struct fy_operand *operands = FY_OF(t->call, fy_operand, operands);
     for (unsigned o = 0; o < t->call->function->noperands; o++) {
         const struct fy_view *v = &images->views[o];
         const char *before = images->image[images->of[o]].before;

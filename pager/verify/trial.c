@@ -22,9 +22,7 @@ enum {
 const char *
 fy_trial_name(const struct fy_trial *t, uint32_t operand)
 {
-    const struct fy_operand *o =
-        FY_TABLE(t->call->model, fy_operand, operands) +
-        t->call->function->operands + operand;
+    const struct fy_operand *o = FY_OF(t->call, fy_operand, operands) + operand;
     return fy_model_string(t->call->model, o->name);
 }
 
@@ -33,8 +31,7 @@ static void
 call_text(const struct fy_trial *t, char *out, size_t bytes)
 {
     const struct fy_bound *call = t->call;
-    const struct fy_cell *cells =
-        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    const struct fy_cell *cells = FY_OF(call, fy_cell, cells);
     size_t used = (size_t)snprintf(
         out, bytes, "%s(", fy_model_string(call->model, call->function->name));
     const char *comma = "";

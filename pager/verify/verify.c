@@ -319,8 +319,7 @@ verify_bound(struct fy_verifier *v, const struct fy_bound *call,
 {
     char *base[FY_MAX_OPERANDS];
     struct fy_images images;
-    const struct fy_operand *operands =
-        FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
+    const struct fy_operand *operands = FY_OF(call, fy_operand, operands);
     for (unsigned o = 0; o < call->function->noperands; o++) {
         base[o] = (char *)(uintptr_t)call->cells[operands[o].base].p;
     }
