@@ -10,6 +10,13 @@
 
 static const uint8_t widths[] = {0, 32, 64};
 
+/* By the answer's index of the largest of three elements, or of none. */
+static unsigned
+bits_of(int32_t answer, int32_t largest)
+{
+    return answer == largest ? 32 : answer == 0 ? 64 : 0;
+}
+
 static unsigned
 probe_fortran(void *function)
 {
@@ -18,14 +25,7 @@ probe_fortran(void *function)
     static const float x[4] = {1, 2, 3, 0};
 
     *(void **)&isamax = function;
-    switch ((int32_t)isamax(&n, x, &one)) {
-    case 3:
-        return 32;
-    case 0:
-        return 64;
-    default:
-        return 0;
-    }
+    return bits_of((int32_t)isamax(&n, x, &one), 3);
 }
 
 static unsigned
@@ -35,14 +35,7 @@ probe_c(void *function)
     static const float x[4] = {1, 2, 3, 0};
 
     *(void **)&isamax = function;
-    switch ((int32_t)isamax((int64_t)0xffffffff00000003, x, 1)) {
-    case 2:
-        return 32;
-    case 0:
-        return 64;
-    default:
-        return 0;
-    }
+    return bits_of((int32_t)isamax((int64_t)0xffffffff00000003, x, 1), 2);
 }
 
 static unsigned

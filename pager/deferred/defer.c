@@ -650,6 +650,21 @@ run_edges(struct fy_deferred *call)
     }
 }
 
+static int
+prepare_direct(struct fy_deferred *call, const int64_t lengths[2])
+{
+    uint32_t variant;
+    int status = FY_OK;
+
+    for (unsigned i = 0; i < 2 && status == FY_OK; i++) {
+        if (lengths[i] > 0) {
+            status =
+                fy_deferred_length(call, &call->direct, lengths[i], &variant);
+        }
+    }
+    return status;
+}
+
 /* Every length that may be asked for when there is no way back. */
 static int
 prepare(struct fy_deferred *call)
@@ -659,16 +674,11 @@ prepare(struct fy_deferred *call)
         call->count % FY_DEFER_DIRECT,
     };
     uint32_t variant;
+    int status = prepare_direct(call, lengths);
 
-    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        int status = lengths[i] > 0 ? fy_deferred_length(call, &call->direct,
-                                                         lengths[i], &variant)
-                                    : FY_OK;
-        if (status) {
-            return status;
-        }
-    }
-    return fy_deferred_length(call, &call->device, call->count, &variant);
+    return status
+               ? status
+               : fy_deferred_length(call, &call->device, call->count, &variant);
 }
 
 static int
@@ -678,17 +688,8 @@ prepare_edges(struct fy_deferred *call)
         call->first,
         call->bound.extents[0] - call->first - call->count,
     };
-    uint32_t variant;
 
-    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        int status = lengths[i] > 0 ? fy_deferred_length(call, &call->direct,
-                                                         lengths[i], &variant)
-                                    : FY_OK;
-        if (status) {
-            return status;
-        }
-    }
-    return FY_OK;
+    return prepare_direct(call, lengths);
 }
 
 /* Ranges are equal or apart, and each pair's elements too. */

@@ -227,9 +227,11 @@ cut_segments(struct fy_pages *range, uintptr_t from, uintptr_t to,
     }
 }
 
-/* Nobody is to see the old content of these pages. */
+/* What happened to the program's pages: their old content is gone for all, or the
+ * pages lie at `at' now; unmapped ones lie nowhere. */
 static void
-forget_pages(uintptr_t from, uintptr_t to, bool unmapped)
+change_pages(uintptr_t from, uintptr_t to, uintptr_t at, bool gone,
+             bool unmapped)
 {
     for (unsigned r = 0; r < FY_PAGES_RANGES; r++) {
         struct fy_pages *range = &ranges[r];
@@ -240,32 +242,12 @@ forget_pages(uintptr_t from, uintptr_t to, bool unmapped)
         }
         cut_segments(range, from, to, pieces, &n);
         for (unsigned i = 0; i < n; i++) {
-            for (size_t k = 0; k < pieces[i].count; k++) {
+            for (size_t k = 0; gone && k < pieces[i].count; k++) {
                 set_home(range, pieces[i].first + k);
             }
             range->disturbed = true;
+            pieces[i].at = pieces[i].at - from + at;
             if (!unmapped && range->nsegments < FY_PAGES_SEGMENTS) {
-                range->segments[range->nsegments++] = pieces[i];
-            }
-        }
-    }
-}
-
-static void
-move_pages_of(uintptr_t from, uintptr_t to, size_t bytes)
-{
-    for (unsigned r = 0; r < FY_PAGES_RANGES; r++) {
-        struct fy_pages *range = &ranges[r];
-        struct fy_pages_segment pieces[FY_PAGES_SEGMENTS];
-        unsigned n;
-        if (!range->used) {
-            continue;
-        }
-        cut_segments(range, from, from + bytes, pieces, &n);
-        for (unsigned i = 0; i < n; i++) {
-            range->disturbed = true;
-            pieces[i].at = pieces[i].at - from + to;
-            if (range->nsegments < FY_PAGES_SEGMENTS) {
                 range->segments[range->nsegments++] = pieces[i];
             }
         }
@@ -317,12 +299,14 @@ change(const struct uffd_msg *message)
             taking.seen = true;
             break;
         }
-        move_pages_of(message->arg.remap.from, message->arg.remap.to,
-                      message->arg.remap.len);
+        change_pages(message->arg.remap.from,
+                     message->arg.remap.from + message->arg.remap.len,
+                     message->arg.remap.to, false, false);
         break;
     case UFFD_EVENT_REMOVE:
     case UFFD_EVENT_UNMAP:
-        forget_pages(message->arg.remove.start, message->arg.remove.end,
+        change_pages(message->arg.remove.start, message->arg.remove.end,
+                     message->arg.remove.start, true,
                      message->event == UFFD_EVENT_UNMAP);
         break;
     default:

@@ -214,38 +214,8 @@ normcdfinv(double x)
     return -M_SQRT2 * erfcinv(2 * x);
 }
 
-static float
-erfinvf(float x)
-{
-    return (float)erfinv(x);
-}
-
-static float
-erfcinvf(float x)
-{
-    return (float)erfcinv(x);
-}
-
-static float
-normcdff(float x)
-{
-    return (float)normcdf(x);
-}
-
-static float
-normcdfinvf(float x)
-{
-    return (float)normcdfinv(x);
-}
-
-static float
-exp10_single(float x)
-{
-    return (float)pow(10, x);
-}
-
 static double
-exp10_double(double x)
+ten_to(double x)
 {
     return pow(10, x);
 }
@@ -263,7 +233,9 @@ exp10_double(double x)
 #define TWO(x)       (x[0], x[1])
 #define THREE(x)     (x[0], x[1], x[2])
 #define C1(id, name) ROW(id, ONE, name, name##f)
-#define C2(id, name) ROW(id, TWO, name, name##f)
+/* Computed in double also for single precision. */
+#define DOUBLE(id, name) ROW(id, ONE, name, (float)name)
+#define C2(id, name)     ROW(id, TWO, name, name##f)
 
 static struct value
 apply(enum fy_math function, uint8_t type, const double *d, const float *f)
@@ -274,7 +246,7 @@ apply(enum fy_math function, uint8_t type, const double *d, const float *f)
         C1(CBRT, cbrt)
         C1(EXP, exp)
         C1(EXP2, exp2)
-        ROW(EXP10, ONE, exp10_double, exp10_single)
+        DOUBLE(EXP10, ten_to)
         C1(EXPM1, expm1)
         C1(LOG, log)
         C1(LOG2, log2)
@@ -294,10 +266,10 @@ apply(enum fy_math function, uint8_t type, const double *d, const float *f)
         C1(ATANH, atanh)
         C1(ERF, erf)
         C1(ERFC, erfc)
-        C1(ERFINV, erfinv)
-        C1(ERFCINV, erfcinv)
-        C1(NORMCDF, normcdf)
-        C1(NORMCDFINV, normcdfinv)
+        DOUBLE(ERFINV, erfinv)
+        DOUBLE(ERFCINV, erfcinv)
+        DOUBLE(NORMCDF, normcdf)
+        DOUBLE(NORMCDFINV, normcdfinv)
         C1(TGAMMA, tgamma)
         C1(LGAMMA, lgamma)
         C1(FABS, fabs)
