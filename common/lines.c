@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/signals.h"
+
 enum {
     SPARE_BYTES = 4 << 10 /* what other processes may append meanwhile */
 };
@@ -42,10 +44,9 @@ int
 fy_lines_append(const char *path, const char *text, size_t bytes)
 {
     int saved = errno, cancel;
-    sigset_t all, mask;
+    sigset_t mask;
     /* A handler of the program may leave by siglongjmp, and not close it. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &mask);
+    fy_signals_block(&mask);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     /* O_NONBLOCK: a FIFO would be waited for. */
     int fd = open(path,
@@ -60,7 +61,7 @@ fy_lines_append(const char *path, const char *text, size_t bytes)
         (void)close(fd);
     }
     (void)pthread_setcancelstate(cancel, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    fy_signals_restore(&mask);
     errno = saved;
     return status;
 }

@@ -16,6 +16,7 @@ libfycommon_la_SOURCES = \
 	common/record.h \
 	common/room.c common/room.h \
 	common/sha256.c common/sha256.h \
+	common/signals.h \
 	common/settings.c common/settings.h \
 	common/snapshot.h \
 	common/status.c common/status.h \

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "common/record.h"
+#include "common/signals.h"
 #include "pager/base/explain.h"
 #include "pager/decide/choice.h"
 #include "pager/deferred/call.h"
@@ -890,7 +891,7 @@ fy_defer_after_change(void)
 int
 fy_defer_start(const struct fy_defer_options *given)
 {
-    sigset_t all, before;
+    sigset_t before;
     pthread_t thread;
 
     options = *given;
@@ -909,10 +910,9 @@ fy_defer_start(const struct fy_defer_options *given)
         (void)munmap(page, PAGE);
         return status;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    fy_signals_block(&before);
     int error = pthread_create(&thread, NULL, work, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
     if (error) {
         (void)munmap(page, PAGE);
         return FY_ERR_NOMEM;

@@ -32,6 +32,7 @@
 #include <linux/userfaultfd.h>
 
 #include "common/clock.h"
+#include "common/signals.h"
 #include "pager/base/lasting.h"
 #include "pager/deferred/child.h"
 #include "pager/deferred/where.h"
@@ -103,11 +104,10 @@ static struct {
 void
 fy_pages_lock(void)
 {
-    sigset_t all, before;
+    sigset_t before;
     int cancel;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    fy_signals_block(&before);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&lock);
     kept_mask = before;
@@ -122,7 +122,7 @@ release_lock(void)
 
     pthread_mutex_unlock(&lock);
     pthread_setcancelstate(cancel, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 /* Runs something on a thread that has the descriptor. */
@@ -931,7 +931,7 @@ keeper(void *unused)
 int
 fy_pages_start(const struct fy_pages_hooks *given)
 {
-    sigset_t all, before;
+    sigset_t before;
     pthread_t thread;
 
     if (!fy_may_take_at_all()) {
@@ -943,10 +943,9 @@ fy_pages_start(const struct fy_pages_hooks *given)
     if (!ranges || !waiting) {
         return FY_ERR_NOMEM;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    fy_signals_block(&before);
     int error = pthread_create(&thread, NULL, keeper, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
     if (error) {
         return FY_ERR_NOMEM;
     }

@@ -19,6 +19,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/signals.h"
+
 enum {
     MOST_THREADS = 512, /* of the process, looked at */
     MOST_PLACE = 1024   /* processors of one place */
@@ -51,14 +53,13 @@ int
 fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
                     void *argument)
 {
-    sigset_t all, before;
+    sigset_t before;
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
     if (error != 0) {
         return error;
     }
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    fy_signals_block(&before);
     error = pthread_attr_setstacksize(&attributes, stack_bytes);
     if (error == 0) {
         error = pthread_create(thread, &attributes, run, argument);
@@ -66,7 +67,7 @@ fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
     if (error != 0) {
         error = pthread_create(thread, NULL, run, argument);
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
     pthread_attr_destroy(&attributes);
     return error;
 }

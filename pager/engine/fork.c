@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/debug.h"
+#include "common/signals.h"
 #include "pager/bind/handles.h"
 #include "pager/deferred/defer.h"
 #include "pager/device/own_thread.h"
@@ -112,15 +113,6 @@ expect_no_other_thread(bool begins)
 #endif
 
 static void
-block_signals(sigset_t *before)
-{
-    sigset_t all;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, before);
-}
-
-static void
 run(void (*hook)(void))
 {
     if (hook) {
@@ -133,11 +125,11 @@ before_fork(void)
 {
     sigset_t before;
 
-    block_signals(&before);
+    fy_signals_block(&before);
     for (unsigned i = 0; i < ROWS; i++) {
         run(rows[i].before);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 static void
@@ -145,11 +137,11 @@ after_fork_parent(void)
 {
     sigset_t before;
 
-    block_signals(&before);
+    fy_signals_block(&before);
     for (unsigned i = ROWS; i-- > 0;) {
         run(rows[i].parent);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 static void
@@ -157,7 +149,7 @@ after_fork_child(void)
 {
     sigset_t before;
 
-    block_signals(&before);
+    fy_signals_block(&before);
     expect_no_other_thread(true);
     for (unsigned i = ROWS; i-- > 0;) {
         run(rows[i].reset);
@@ -166,7 +158,7 @@ after_fork_child(void)
     for (unsigned i = ROWS; i-- > 0;) {
         run(rows[i].child);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 int

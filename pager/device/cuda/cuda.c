@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "common/debug.h"
+#include "common/signals.h"
 #include "pager/device/cuda/internal.h"
 #include "pager/device/cuda/users.h"
 #include "pager/device/cuda/watch.h"
@@ -221,11 +222,11 @@ be_quiet(void)
         return; /* a forked child: the locks are the parent's */
     }
     struct timespec until;
-    sigset_t all_signals, before;
+    sigset_t before;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += EXIT_WAIT_SECONDS;
-    sigfillset(&all_signals); /* a handler may fork, which takes these locks */
-    pthread_sigmask(SIG_BLOCK, &all_signals, &before);
+    /* A handler may fork, which takes these locks. */
+    fy_signals_block(&before);
     pthread_mutex_lock(&all_lock);
     __atomic_store_n(&exiting, true, __ATOMIC_RELAXED);
     for (struct cuda_device *device = all; device; device = device->next) {
@@ -251,7 +252,7 @@ be_quiet(void)
     }
     pthread_mutex_unlock(&all_lock);
     fy_watch_end();
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 void
@@ -429,11 +430,10 @@ open_device(uint64_t memory_bytes, struct fy_device **out)
 static int
 cuda_open(uint64_t memory_bytes, struct fy_device **out)
 {
-    sigset_t every, before;
+    sigset_t before;
     int cancel;
-    sigfillset(&every);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    (void)pthread_sigmask(SIG_BLOCK, &every, &before);
+    fy_signals_block(&before);
     int status = FY_ERR_BUSY;
     /* A forked child starts no thread to be told no. */
     if (!fy_cuda_driver_is_ours() || fy_cuda_loader_is_free(LOADER_SECONDS)) {
@@ -444,7 +444,7 @@ cuda_open(uint64_t memory_bytes, struct fy_device **out)
     }
     fy_debug(DEVICE, "CUDA device %s: %s", status ? "not opened" : "opened",
              status ? shown : "");
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
     (void)pthread_setcancelstate(cancel, NULL);
     return status;
 }
@@ -583,7 +583,7 @@ cuda_operands(struct fy_device *base, const struct fy_range *ranges,
 static void
 cuda_let_go(bool stay)
 {
-    sigset_t every, before;
+    sigset_t before;
     if (!fy_cuda_driver_is_ours()) {
         return;
     }
@@ -594,14 +594,13 @@ cuda_let_go(bool stay)
         return; /* the driver, which loads or forks: rows are held here */
     }
     /* No handler may come here again, and wait for the lock. */
-    sigfillset(&every);
-    (void)pthread_sigmask(SIG_BLOCK, &every, &before);
+    fy_signals_block(&before);
     pthread_mutex_lock(&all_lock);
     for (struct cuda_device *device = all; device; device = device->next) {
         cuda_register_let_go(device->registry);
     }
     pthread_mutex_unlock(&all_lock);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 static void

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/signals.h"
 #include "pager/device/cuda/users.h"
 #include "pager/device/own_thread.h"
 
@@ -168,11 +169,10 @@ fy_cuda_driver_get(const struct fy_cuda_driver **out,
     pthread_mutex_lock(&lock);
     if (!asked) {
         /* The driver's own threads inherit the mask. */
-        sigset_t all, before;
-        sigfillset(&all);
-        (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+        sigset_t before;
+        fy_signals_block(&before);
         answer = load();
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        fy_signals_restore(&before);
         asked = true;
     }
     int status = answer;

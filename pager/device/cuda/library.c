@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/signals.h"
+
 enum {
     MAJORS = 3
 };
@@ -118,11 +120,10 @@ library(enum fy_cuda_library l, int driver_version, bool *loaded)
 {
     pthread_mutex_lock(&lock);
     if (!libraries[l].asked) {
-        sigset_t all, before;
-        sigfillset(&all);
-        (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+        sigset_t before;
+        fy_signals_block(&before);
         load(l, driver_version);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        fy_signals_restore(&before);
         libraries[l].asked = true;
         *loaded = libraries[l].handle;
     }

@@ -29,6 +29,7 @@
 
 #include "common/clock.h"
 #include "common/debug.h"
+#include "common/signals.h"
 #include "pager/base/explain.h"
 #include "pager/device/cuda/internal.h"
 #include "pager/device/cuda/users.h"
@@ -302,14 +303,6 @@ reap(void *argument)
 }
 
 static void
-quiet_begin(sigset_t *before)
-{
-    sigset_t all;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, before);
-}
-
-static void
 let_go(struct cuda_registry *r, bool all)
 {
     struct row *row;
@@ -341,7 +334,7 @@ cuda_register_let_go(struct cuda_registry *r)
 {
     sigset_t before;
     int cancel;
-    quiet_begin(&before);
+    fy_signals_block(&before);
     pthread_mutex_lock(&r->lock);
     bool any = r->started;
     pthread_mutex_unlock(&r->lock);
@@ -349,7 +342,7 @@ cuda_register_let_go(struct cuda_registry *r)
         let_go(r, false);
         cuda_leave_caller(r->device, cancel);
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 void
@@ -599,7 +592,7 @@ cuda_register_operands(struct cuda_registry *r, const struct fy_range *ranges,
         cuda_register_let_go(r);
         return;
     }
-    quiet_begin(&before);
+    fy_signals_block(&before);
     if (!cuda_enter_caller(r->device, &cancel)) {
         goto loud;
     }
@@ -622,7 +615,7 @@ cuda_register_operands(struct cuda_registry *r, const struct fy_range *ranges,
     pthread_mutex_unlock(&r->lock);
     cuda_leave_caller(r->device, cancel);
 loud:
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
 }
 
 /* ---- copies -------------------------------------------------------------------- */

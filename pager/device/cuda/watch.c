@@ -53,6 +53,8 @@
 
 #include <linux/userfaultfd.h>
 
+#include "common/signals.h"
+
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -625,9 +627,8 @@ static int
 ask(enum question what, uintptr_t start, size_t bytes, sem_t *told,
     unsigned *watch)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    sigset_t before;
+    fy_signals_block(&before);
     pthread_mutex_lock(&job.asking);
     pthread_mutex_lock(&job.lock);
     job.what = what;
@@ -648,7 +649,7 @@ ask(enum question what, uintptr_t start, size_t bytes, sem_t *told,
     }
     pthread_mutex_unlock(&job.lock);
     pthread_mutex_unlock(&job.asking);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
     return status;
 }
 
@@ -793,20 +794,19 @@ start(void)
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    sigset_t all, before;
+    sigset_t before;
     if (sem_init(&opened, 0, 0) != 0 || pthread_attr_init(&attributes) != 0) {
         return "no memory";
     }
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    fy_signals_block(&before);
     int error = pthread_create(&thread, &attributes, keeper, NULL);
     pthread_attr_destroy(&attributes);
     if (error == 0) {
         while (sem_wait(&opened) != 0) {
         }
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    fy_signals_restore(&before);
     if (error != 0) {
         return "no thread";
     }
