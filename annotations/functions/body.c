@@ -68,7 +68,7 @@ require(struct fy_body *body, const struct ast_statement *s)
     }
     uint32_t line, column;
     fy_span_position(s->span, &line, &column);
-    row.node = fy_node_of_condition(body, s->expr);
+    row.node = fy_node_of_expr(body, s->expr);
     row.line = line;
     if (row.node == FY_NIL) {
         return;
@@ -208,11 +208,7 @@ makes(struct fy_body *body, const struct ast_statement *s)
         }
         return;
     }
-    for (size_t i = 0; i < handles->capacity; i++) {
-        if (handles->entries[i].key) {
-            fy_suggestion_try(&suggestion, handles->entries[i].key);
-        }
-    }
+    fy_suggest_names(&suggestion, handles);
     fy_diagnostic_suggest(fy_error(body->front, s->name.span,
                                    "unknown handle '%.*s'", FY_MAX_QUOTED,
                                    name),

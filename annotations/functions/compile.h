@@ -249,6 +249,9 @@ int fy_compile_input(const struct fy_compile_input *input,
 /* ---- names.c: what files declare; families; placeholders ---- */
 
 void fy_declare_all(struct fy_front *front);
+/* Every name of a map, for one that is in none. */
+void fy_suggest_names(struct fy_suggestion *suggestion,
+                      const struct fy_map *names);
 /* T, R, ops, ...: what a row offers besides its name. */
 bool fy_is_fixed_placeholder(const char *name);
 /*
@@ -323,13 +326,18 @@ const char *fy_path_text(struct fy_front *front, const struct fy_unit *unit,
 
 /* The node of `expr', or FY_NIL after an error. */
 uint32_t fy_node_of_expr(struct fy_body *body, const struct ast_expr *expr);
-/* Same, for a condition or an integer; says so when it is of another type. */
-uint32_t fy_node_of_condition(struct fy_body *body, const struct ast_expr *e);
+/* Same, for an integer; says so when it is of another type. */
 uint32_t fy_node_of_integer(struct fy_body *body, const struct ast_expr *e);
 /* The operators that are written as calls: min, max, abs. */
 void fy_suggest_operators(struct fy_suggestion *suggestion);
 uint32_t fy_node_make(struct fy_body *body, struct fy_node node,
                       struct fy_span span);
+/* The same of an operator, a type and up to three parts. */
+uint32_t fy_node_of_parts(struct fy_body *body, unsigned op, uint8_t type,
+                          const uint32_t parts[3], struct fy_span span);
+uint32_t fy_node_of_number(struct fy_body *body, int64_t i,
+                           struct fy_span span);
+/* The same at the place of the function's head. */
 uint32_t fy_node_int(struct fy_body *body, int64_t i);
 
 /* ---- device_call.c ---- */

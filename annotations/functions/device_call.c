@@ -43,16 +43,7 @@ static uint32_t
 make(struct fy_body *body, unsigned op, uint8_t type, uint32_t a, uint32_t b,
      uint32_t c, struct fy_span span)
 {
-    struct fy_node node = {
-        .op = (uint8_t)op, .type = type, .a = a, .b = b, .c = c};
-    return fy_node_make(body, node, span);
-}
-
-static uint32_t
-number(struct fy_body *body, int64_t value, struct fy_span span)
-{
-    struct fy_node node = {.op = FY_OP_INT, .type = FY_T_I64, .u.i = value};
-    return fy_node_make(body, node, span);
+    return fy_node_of_parts(body, op, type, (uint32_t[3]){a, b, c}, span);
 }
 
 /* ---- codes --------------------------------------------------------------------- */
@@ -67,7 +58,7 @@ choose(struct fy_body *body, uint32_t x, const char *letters, int64_t code,
         test = make(body, FY_OP_IN, FY_T_I64, x,
                     fy_intern(body->front, letters), 0, span);
     } else {
-        uint32_t wanted = number(body, code, span);
+        uint32_t wanted = fy_node_of_number(body, code, span);
         test = wanted == FY_NIL
                    ? FY_NIL
                    : make(body, FY_OP_EQ, FY_T_I64, x, wanted, 0, span);
@@ -146,10 +137,10 @@ fy_device_function(struct fy_body *body, const struct ast_expr *expr,
                  code->name);
         return true;
     }
-    uint32_t zero = number(body, 0, expr->span);
-    uint32_t rest = number(body, 1, expr->span);
+    uint32_t zero = fy_node_of_number(body, 0, expr->span);
+    uint32_t rest = fy_node_of_number(body, 1, expr->span);
     if (code == codes) { /* none, transposed, conjugate transposed */
-        uint32_t two = number(body, 2, expr->span);
+        uint32_t two = fy_node_of_number(body, 2, expr->span);
         rest = choose(body, x, "Tt", 112, rest, two, expr->span);
     }
     *out = choose(body, x, code->letters, code->code, zero, rest, expr->span);

@@ -155,28 +155,39 @@ fy_node_make(struct fy_body *body, struct fy_node node, struct fy_span span)
 static struct fy_node
 plain_node(unsigned op, uint8_t type)
 {
-    struct fy_node node;
-    memset(&node, 0, sizeof node);
-    node.op = (uint8_t)op;
-    node.type = type;
-    return node;
+    return (struct fy_node){.op = (uint8_t)op, .type = type};
+}
+
+uint32_t
+fy_node_of_parts(struct fy_body *body, unsigned op, uint8_t type,
+                 const uint32_t parts[3], struct fy_span span)
+{
+    struct fy_node node = plain_node(op, type);
+    node.a = parts[0];
+    node.b = parts[1];
+    node.c = parts[2];
+    return fy_node_make(body, node, span);
 }
 
 static uint32_t
 leaf(struct fy_body *body, unsigned op, uint8_t type, uint32_t a,
      struct fy_span span)
 {
-    struct fy_node node = plain_node(op, type);
-    node.a = a;
+    return fy_node_of_parts(body, op, type, (uint32_t[3]){a}, span);
+}
+
+uint32_t
+fy_node_of_number(struct fy_body *body, int64_t i, struct fy_span span)
+{
+    struct fy_node node = plain_node(FY_OP_INT, FY_T_I64);
+    node.u.i = i;
     return fy_node_make(body, node, span);
 }
 
 uint32_t
 fy_node_int(struct fy_body *body, int64_t i)
 {
-    struct fy_node node = plain_node(FY_OP_INT, FY_T_I64);
-    node.u.i = i;
-    return fy_node_make(body, node, body->unit->ast->span);
+    return fy_node_of_number(body, i, body->unit->ast->span);
 }
 
 static uint8_t
@@ -217,13 +228,11 @@ unknown_name(struct fy_body *body, struct fy_span span, const char *name)
 static uint32_t
 number_text(struct fy_body *body, const char *text, struct fy_span span)
 {
-    struct fy_node node = plain_node(FY_OP_INT, FY_T_I64);
-    if (strpbrk(text, ".e")) {
-        node = plain_node(FY_OP_REAL, FY_T_F64);
-        node.u.r = strtod(text, NULL);
-    } else {
-        node.u.i = strtoll(text, NULL, 10);
+    if (!strpbrk(text, ".e")) {
+        return fy_node_of_number(body, strtoll(text, NULL, 10), span);
     }
+    struct fy_node node = plain_node(FY_OP_REAL, FY_T_F64);
+    node.u.r = strtod(text, NULL);
     return fy_node_make(body, node, span);
 }
 
@@ -401,7 +410,7 @@ is_null(const struct fy_body *body, uint32_t node)
 static uint32_t
 cond_node(struct fy_body *body, const struct ast_expr *expr)
 {
-    uint32_t a = fy_node_of_condition(body, expr->a);
+    uint32_t a = fy_node_of_expr(body, expr->a);
     uint32_t b = fy_node_of_expr(body, expr->b);
     uint32_t c = fy_node_of_expr(body, expr->c);
     if (a == FY_NIL || b == FY_NIL || c == FY_NIL) {
@@ -441,10 +450,8 @@ set_node(struct fy_body *body, const struct ast_expr *expr)
                            "this is %s", value_type_name(type_of(body, a)));
         return FY_NIL;
     }
-    struct fy_node node = plain_node(FY_OP_IN, FY_T_I64);
-    node.a = a;
-    node.b = fy_intern(body->front, set);
-    return fy_node_make(body, node, expr->span);
+    const uint32_t parts[3] = {a, fy_intern(body->front, set)};
+    return fy_node_of_parts(body, FY_OP_IN, FY_T_I64, parts, expr->span);
 }
 
 /* The operator that is written as a call of `name', or FY_OP_COUNT. */
@@ -541,9 +548,7 @@ fy_node_of_expr(struct fy_body *body, const struct ast_expr *expr)
     struct fy_node node;
     switch (expr->kind) {
     case AST_INT:
-        node = plain_node(FY_OP_INT, FY_T_I64);
-        node.u.i = expr->integer;
-        return fy_node_make(body, node, expr->span);
+        return fy_node_of_number(body, expr->integer, expr->span);
     case AST_CHAR:
         node = plain_node(FY_OP_INT, FY_T_CHAR);
         node.u.i = expr->integer;
@@ -570,12 +575,6 @@ fy_node_of_expr(struct fy_body *body, const struct ast_expr *expr)
     default:
         return call_node(body, expr);
     }
-}
-
-uint32_t
-fy_node_of_condition(struct fy_body *body, const struct ast_expr *expr)
-{
-    return fy_node_of_expr(body, expr); /* any value has a truth */
 }
 
 uint32_t

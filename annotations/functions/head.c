@@ -190,12 +190,7 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
                          "'%.*s' is neither a type nor an interface",
                          FY_MAX_QUOTED, first);
             fy_suggestion_try(&suggestion, "fortran");
-            for (size_t i = 0; i < front->known.interfaces.capacity; i++) {
-                if (front->known.interfaces.entries[i].key) {
-                    fy_suggestion_try(&suggestion,
-                                      front->known.interfaces.entries[i].key);
-                }
-            }
+            fy_suggest_names(&suggestion, &front->known.interfaces);
             fy_diagnostic_suggest(diagnostic, &suggestion);
             fy_diagnostic_hint(diagnostic,
                                "an interface is declared by `spelling'");

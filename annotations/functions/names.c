@@ -124,6 +124,16 @@ static const char *const fixed_placeholders[] = {
     "T", "R", "S", "is_complex", "ops", "eps", "name",
 };
 
+void
+fy_suggest_names(struct fy_suggestion *suggestion, const struct fy_map *names)
+{
+    for (size_t i = 0; i < names->capacity; i++) {
+        if (names->entries[i].key) {
+            fy_suggestion_try(suggestion, names->entries[i].key);
+        }
+    }
+}
+
 bool
 fy_is_fixed_placeholder(const char *name)
 {
@@ -464,12 +474,7 @@ bad_placeholder(struct fy_front *front, const struct fy_unit *unit,
         fy_error(front, span, "unknown placeholder <%.*s%s%.*s>", FY_MAX_QUOTED,
                  name, family ? ":" : "", FY_MAX_QUOTED, family ? family : "");
     struct fy_suggestion suggestion = {.wanted = family ? family : name};
-    for (size_t i = 0; i < front->known.families.capacity; i++) {
-        if (front->known.families.entries[i].key) {
-            fy_suggestion_try(&suggestion,
-                              front->known.families.entries[i].key);
-        }
-    }
+    fy_suggest_names(&suggestion, &front->known.families);
     fy_diagnostic_suggest(diagnostic, &suggestion);
 }
 

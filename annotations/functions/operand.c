@@ -21,39 +21,29 @@ fy_body_find_operand(struct fy_body *body, const char *name)
     return NULL;
 }
 
-static struct fy_node
-node2(unsigned op, uint32_t a, uint32_t b)
+/* op(a, b, c); FY_NIL when a part is missing. */
+static uint32_t
+make_of(struct fy_body *body, unsigned op, const uint32_t parts[3],
+        struct fy_span span)
 {
-    struct fy_node node;
-    memset(&node, 0, sizeof node);
-    node.op = (uint8_t)op;
-    node.type = FY_T_I64;
-    node.a = a;
-    node.b = b;
-    return node;
+    if (parts[0] == FY_NIL || parts[1] == FY_NIL || parts[2] == FY_NIL) {
+        return FY_NIL;
+    }
+    return fy_node_of_parts(body, op, FY_T_I64, parts, span);
 }
 
-/* op(a, b); FY_NIL when a part is missing. */
 static uint32_t
 make(struct fy_body *body, unsigned op, uint32_t a, uint32_t b,
      struct fy_span span)
 {
-    if (a == FY_NIL || b == FY_NIL) {
-        return FY_NIL;
-    }
-    return fy_node_make(body, node2(op, a, b), span);
+    return make_of(body, op, (uint32_t[3]){a, b}, span);
 }
 
 static uint32_t
 make_cond(struct fy_body *body, uint32_t a, uint32_t b, uint32_t c,
           struct fy_span span)
 {
-    struct fy_node node = node2(FY_OP_COND, a, b);
-    if (a == FY_NIL || b == FY_NIL || c == FY_NIL) {
-        return FY_NIL;
-    }
-    node.c = c;
-    return fy_node_make(body, node, span);
+    return make_of(body, FY_OP_COND, (uint32_t[3]){a, b, c}, span);
 }
 
 /* The unnamed axis of that extent. */
@@ -112,9 +102,8 @@ static uint32_t
 increment(struct fy_body *body, uint32_t at, uint32_t axis, uint32_t stride,
           struct fy_span span)
 {
-    struct fy_node extent = node2(FY_OP_EXTENT, axis, 0);
     uint32_t zero = fy_node_int(body, 0), one = fy_node_int(body, 1);
-    uint32_t n = fy_node_make(body, extent, span);
+    uint32_t n = make(body, FY_OP_EXTENT, axis, 0, span);
     uint32_t back = make(body, FY_OP_MUL, make(body, FY_OP_SUB, one, n, span),
                          stride, span);
     uint32_t here = make_cond(body, make(body, FY_OP_LT, stride, zero, span),
@@ -258,7 +247,7 @@ triangle(struct fy_body *body, struct fy_operand *row,
         low = fy_node_int(body, 1);
         high = fy_node_int(body, -1);
         if (strict->expr) {
-            uint32_t when = fy_node_of_condition(body, strict->expr);
+            uint32_t when = fy_node_of_expr(body, strict->expr);
             low = make_cond(body, when, low, zero, strict->span);
             high = make_cond(body, when, high, zero, strict->span);
         }
@@ -266,15 +255,15 @@ triangle(struct fy_body *body, struct fy_operand *row,
     if (lower) {
         row->lo = low;
         if (lower->expr) {
-            row->lo = make_cond(body, fy_node_of_condition(body, lower->expr),
-                                low, fy_node_int(body, -FY_UNBOUNDED), span);
+            row->lo = make_cond(body, fy_node_of_expr(body, lower->expr), low,
+                                fy_node_int(body, -FY_UNBOUNDED), span);
         }
     }
     if (upper) {
         row->hi = high;
         if (upper->expr) {
-            row->hi = make_cond(body, fy_node_of_condition(body, upper->expr),
-                                high, fy_node_int(body, FY_UNBOUNDED), span);
+            row->hi = make_cond(body, fy_node_of_expr(body, upper->expr), high,
+                                fy_node_int(body, FY_UNBOUNDED), span);
         }
     }
     if (lower && upper && (!lower->expr || !upper->expr)) {
@@ -358,7 +347,7 @@ conditions(struct fy_body *body, struct fy_operand *row,
         if (!clause) {
             continue;
         }
-        *rows[i].node = fy_node_of_condition(body, clause->expr);
+        *rows[i].node = fy_node_of_expr(body, clause->expr);
         if (i > 0 && row->access != FY_ACCESS_INOUT) {
             fy_diagnostic_hint(fy_error(body->front, clause->span,
                                         "`%s' is for inout operands",
@@ -471,10 +460,10 @@ flags(struct fy_body *body, struct fy_operand *row,
     if (finite && finite->expr) {
         uint32_t zero = fy_node_int(body, 0);
         row->finite_lo =
-            make_cond(body, fy_node_of_condition(body, finite->expr), zero,
+            make_cond(body, fy_node_of_expr(body, finite->expr), zero,
                       fy_node_int(body, -FY_UNBOUNDED), finite->span);
         row->finite_hi =
-            make_cond(body, fy_node_of_condition(body, finite->with), zero,
+            make_cond(body, fy_node_of_expr(body, finite->with), zero,
                       fy_node_int(body, FY_UNBOUNDED), finite->span);
         if (row->naxes != 2) {
             fy_error(body->front, finite->span, "a triangle needs two axes");

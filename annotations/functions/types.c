@@ -73,11 +73,7 @@ unknown_type(struct fy_front *front, struct fy_span span, const char *name)
     for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++) {
         fy_suggestion_try(&suggestion, simple_types[i].name);
     }
-    for (size_t i = 0; i < front->known.handles.capacity; i++) {
-        if (front->known.handles.entries[i].key) {
-            fy_suggestion_try(&suggestion, front->known.handles.entries[i].key);
-        }
-    }
+    fy_suggest_names(&suggestion, &front->known.handles);
     if (fy_map_find(&front->known.structs, name)) {
         fy_diagnostic_hint(diagnostic, "write 'struct %.*s'", FY_MAX_QUOTED,
                            name);
@@ -182,12 +178,7 @@ base_type(struct fy_front *front, const struct words *words,
         struct fy_diagnostic *diagnostic =
             fy_error(front, words->span, "unknown struct '%.*s'", FY_MAX_QUOTED,
                      words->base);
-        for (size_t i = 0; i < front->known.structs.capacity; i++) {
-            if (front->known.structs.entries[i].key) {
-                fy_suggestion_try(&suggestion,
-                                  front->known.structs.entries[i].key);
-            }
-        }
+        fy_suggest_names(&suggestion, &front->known.structs);
         fy_diagnostic_suggest(diagnostic, &suggestion);
         return -1;
     }
