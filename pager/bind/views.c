@@ -14,13 +14,13 @@ status_reason(int status)
                                      : FY_REASON_UNSUPPORTED;
 }
 
-/* Offsets of the box's ends, in bytes, must fit, and the address space too. */
+/* Offsets of the box's ends, in bytes, must fit, and the bytes of all elements too. */
 static enum fy_reason
-check_span(const struct fy_view *view)
+check_span(const struct fy_view *view, int64_t *low, int64_t *high)
 {
-    int64_t low, high, size = (int64_t)view->element_bytes;
+    int64_t size = (int64_t)view->element_bytes;
     uint64_t elements = 1;
-    bool fits = fy_view_span(view, &low, &high);
+    bool fits = fy_view_span(view, low, high);
 
     for (unsigned k = 0; k < view->naxes; k++) {
         fits = fits && !__builtin_mul_overflow(
@@ -68,7 +68,7 @@ access_of(const struct fy_scope *scope, const struct fy_operand *operand,
 /* Extents and strides; sets naxes to 0 when the operand is empty. */
 static enum fy_reason
 bind_shape(const struct fy_scope *scope, const struct fy_operand *operand,
-           struct fy_view *view)
+           struct fy_view *view, int64_t *low, int64_t *high)
 {
     view->naxes = operand->naxes;
     for (unsigned k = 0; k < operand->naxes; k++) {
@@ -91,7 +91,7 @@ bind_shape(const struct fy_scope *scope, const struct fy_operand *operand,
             return status_reason(status);
         }
     }
-    return check_span(view);
+    return check_span(view, low, high);
 }
 
 static enum fy_reason
@@ -173,7 +173,7 @@ bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
           unsigned bits, bool allow_null, struct fy_view *view)
 {
     bool accessed;
-    int64_t at = 0;
+    int64_t at = 0, low, high;
     enum fy_reason reason = condition(scope, operand->when, true, &accessed);
 
     *view = (struct fy_view){.lo = INT64_MIN, .hi = INT64_MAX};
@@ -186,7 +186,7 @@ bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
         operand->base >= scope->function->ncells) {
         return FY_REASON_UNSUPPORTED;
     }
-    reason = bind_shape(scope, operand, view);
+    reason = bind_shape(scope, operand, view, &low, &high);
     if (reason == FY_REASON_NONE && view->naxes != 0) {
         reason = bind_constraint(scope, operand, view);
     }
@@ -217,12 +217,11 @@ bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
     if (view->access & FY_ACCESS_OUT && !fy_view_is_injective(view)) {
         return FY_REASON_OVERLAP;
     }
-    struct fy_range range;
-    bool overflow = false;
-    if (!allow_null) {
-        (void)fy_view_range(view, &range, &overflow);
-    }
-    return overflow ? FY_REASON_OVERFLOW : FY_REASON_NONE;
+    base = (uint64_t)(uintptr_t)view->host;
+    return allow_null || (base <= INT64_MAX && (uint64_t)-low <= base &&
+                          base <= (uint64_t)(INT64_MAX - high))
+               ? FY_REASON_NONE
+               : FY_REASON_OVERFLOW;
 }
 
 enum fy_reason

@@ -331,7 +331,7 @@ fy_views_overlap(const struct fy_view *a, const struct fy_view *b)
 bool
 fy_view_is_injective(const struct fy_view *view)
 {
-    struct fy_view v = *view;
+    struct fy_view band;
     uint8_t order[FY_MAX_OPERAND_AXES];
     uint64_t span = 0; /* of the axes so far */
     if (fy_view_is_empty(view)) {
@@ -339,17 +339,20 @@ fy_view_is_injective(const struct fy_view *view)
     }
     /* The boxes of bands stored with stride ld - 1 overlap, their elements do not:
      * i = d - sign * j, so of the axes (d, j) with strides s0, s1 - sign * s0. */
-    if (v.sign != 0 && v.naxes >= 2 && v.lo != INT64_MIN && v.hi != INT64_MAX) {
-        v.extent[0] = v.hi - v.lo + 1;
-        v.stride[1] -= v.sign * v.stride[0];
+    if (view->sign != 0 && view->naxes >= 2 && view->lo != INT64_MIN &&
+        view->hi != INT64_MAX) {
+        band = *view;
+        band.extent[0] = view->hi - view->lo + 1;
+        band.stride[1] -= view->sign * view->stride[0];
+        view = &band;
     }
-    int count = fy_view_order(&v, v.stride, order);
+    int count = fy_view_order(view, view->stride, order);
     for (int i = 0; i < count; i++) {
-        uint64_t stride = magnitude(v.stride[order[i]]);
+        uint64_t stride = magnitude(view->stride[order[i]]);
         if (stride <= span) {
             return false;
         }
-        span += stride * (uint64_t)(v.extent[order[i]] - 1);
+        span += stride * (uint64_t)(view->extent[order[i]] - 1);
     }
     return true;
 }
