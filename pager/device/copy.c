@@ -161,20 +161,6 @@ copy_box(char *to, const char *from, struct axis *axes, int naxes,
     }
 }
 
-/* The part of 0 .. n-1 between two bounds that may lie anywhere. */
-static int64_t
-clip(__int128 lo, __int128 hi, int64_t n, int64_t *first)
-{
-    if (lo < 0) {
-        lo = 0;
-    }
-    if (hi > n - 1) {
-        hi = n - 1;
-    }
-    *first = (int64_t)lo;
-    return hi < lo ? 0 : (int64_t)(hi - lo + 1);
-}
-
 /* Axes 0 and 1 under lo <= i0 + sign * i1 <= hi. */
 static void
 copy_constrained(const struct fy_copy *c, char *to, const char *from,
@@ -182,30 +168,11 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
 {
     int inner = runs_inside(&axes[1], &axes[0], unit) ? 1 : 0;
     const struct axis *out = &axes[1 - inner], *in = &axes[inner];
-    /* Only the rows in which some element lies: lo <= s * i + [a, b] <= hi. */
-    __int128 a = inner == 1 && c->view.sign < 0 ? -(__int128)(in->n - 1) : 0;
-    __int128 b = a + in->n - 1, from_i = c->view.lo - b, to_i = c->view.hi - a;
-    if (inner == 0 && c->view.sign < 0) {
-        from_i = a - c->view.hi;
-        to_i = b - c->view.lo;
-    }
-    int64_t start, rows = clip(from_i, to_i, out->n, &start);
+    int64_t start, rows = fy_view_rows(&c->view, inner, &start);
     for (int64_t i = start; i < start + rows; i++) {
-        __int128 lo = c->view.lo, hi = c->view.hi;
-        if (inner == 0) {
-            lo -= (__int128)c->view.sign * i;
-            hi -= (__int128)c->view.sign * i;
-        } else if (c->view.sign > 0) {
-            lo -= i;
-            hi -= i;
-        } else {
-            __int128 swap = lo;
-            lo = i - hi;
-            hi = i - swap;
-        }
         int64_t first;
         struct axis row = *in;
-        row.n = clip(lo, hi, in->n, &first);
+        row.n = fy_view_row(&c->view, inner, i, &first);
         if (row.n > 0) {
             copy_row(to + i * out->to + first * in->to,
                      from + i * out->from + first * in->from, &row, unit);

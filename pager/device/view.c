@@ -128,6 +128,48 @@ fy_view_part(const struct fy_view *view, const int64_t *lo, const int64_t *n,
     }
 }
 
+/* The part of an axis' indices between two bounds that may lie anywhere. */
+static int64_t
+clip(const struct fy_view *v, int axis, __int128 lo, __int128 hi,
+     int64_t *first)
+{
+    int64_t n = axis < v->naxes ? v->extent[axis] : 1;
+    if (lo < 0) {
+        lo = 0;
+    }
+    if (hi > n - 1) {
+        hi = n - 1;
+    }
+    *first = (int64_t)lo;
+    return hi < lo ? 0 : (int64_t)(hi - lo + 1);
+}
+
+int64_t
+fy_view_rows(const struct fy_view *v, int inner, int64_t *first)
+{
+    if (v->sign == 0) {
+        return clip(v, 1 - inner, 0, INT64_MAX, first);
+    }
+    /* lo <= s * row + [a, b] <= hi */
+    __int128 last = (inner < v->naxes ? v->extent[inner] : 1) - 1;
+    __int128 a = inner == 1 && v->sign < 0 ? -last : 0, b = a + last;
+    return inner == 0 && v->sign < 0
+               ? clip(v, 1, a - v->hi, b - v->lo, first)
+               : clip(v, 1 - inner, v->lo - b, v->hi - a, first);
+}
+
+int64_t
+fy_view_row(const struct fy_view *v, int inner, int64_t row, int64_t *first)
+{
+    __int128 by = inner == 0 ? (__int128)v->sign * row : row;
+    if (v->sign == 0) {
+        return clip(v, inner, 0, INT64_MAX, first);
+    }
+    return inner == 1 && v->sign < 0
+               ? clip(v, inner, by - v->hi, by - v->lo, first)
+               : clip(v, inner, v->lo - by, v->hi - by, first);
+}
+
 int
 fy_view_order(const struct fy_view *view, const int64_t *stride,
               uint8_t order[FY_MAX_OPERAND_AXES])

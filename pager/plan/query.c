@@ -204,18 +204,6 @@ is_run_finite(const char *at, int64_t n, int64_t stride_bytes, unsigned parts,
     return bad == 0;
 }
 
-static int64_t
-larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t
-smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Along its shorter stride, row by row, and nothing that is not declared. */
 bool
 fy_view_is_finite(const struct fy_view *view, enum fy_type element)
@@ -223,33 +211,18 @@ fy_view_is_finite(const struct fy_view *view, enum fy_type element)
     const bool is_complex = element == FY_T_C32 || element == FY_T_C64;
     const unsigned parts = is_complex ? 2 : 1;
     const unsigned bytes = view->element_bytes / parts;
-    const unsigned inner =
+    const int inner =
         view->naxes == 2 && llabs(view->stride[1]) < llabs(view->stride[0]);
     const int64_t size = view->element_bytes;
-    const int64_t n = view->extent[inner];
-    const int64_t rows = view->naxes == 2 ? view->extent[1 - inner] : 1;
+    int64_t start, rows = fy_view_rows(view, inner, &start);
 
-    for (int64_t j = 0; j < rows; j++) {
-        int64_t first = 0, last = n - 1;
-        /* i + sign j, or j + sign i: bounds are far from overflow. */
-        if (view->sign != 0 && inner == 0) {
-            first = view->lo == INT64_MIN ? 0 : view->lo - view->sign * j;
-            last = view->hi == INT64_MAX ? n - 1 : view->hi - view->sign * j;
-        } else if (view->sign > 0) {
-            first = view->lo == INT64_MIN ? 0 : view->lo - j;
-            last = view->hi == INT64_MAX ? n - 1 : view->hi - j;
-        } else if (view->sign < 0) {
-            first = view->hi == INT64_MAX ? 0 : j - view->hi;
-            last = view->lo == INT64_MIN ? n - 1 : j - view->lo;
-        }
-        first = larger(first, 0);
-        last = smaller(last, n - 1);
+    for (int64_t j = start; j < start + rows; j++) {
+        int64_t first, n = fy_view_row(view, inner, j, &first);
         int64_t at = first * view->stride[inner];
         if (view->naxes == 2) {
             at += j * view->stride[1 - inner];
         }
-        if (last >= first &&
-            !is_run_finite(view->host + at * size, last - first + 1,
+        if (!is_run_finite(view->host + at * size, n,
                            view->stride[inner] * size, parts, bytes)) {
             return false;
         }
