@@ -104,7 +104,7 @@ def _copy_of_ferry(context, engine=None, shim=True, annotations=True):
     os.mkdir(os.path.join(folder, ".libs"))
     os.mkdir(os.path.join(folder, "tools"))
     shutil.copy(context.ferry, folder)
-    if os.path.exists(os.path.join(build, "mode")):  # tests/standin/ferry
+    if os.path.lexists(os.path.join(build, "mode")):  # tests/standin/ferry
         shutil.copy(os.path.join(build, "real"), folder)
         shutil.copy(os.path.join(build, "mode"), folder, follow_symlinks=False)
     with open(mark, encoding="utf-8") as file:
