@@ -70,6 +70,8 @@ SCRIPTS = [
     ("with a file there", "echo between | cat s - t", "cat none 0"),
     ("an early end of a writer", "seq 1 2000000 | cat - missing | head -2;"
      "echo ${PIPESTATUS[*]}", None),
+    ("a reader that ends early", "seq 1 200000 | grep -q 7 - n;"
+     "echo ${PIPESTATUS[*]}", "grep local-input"),
     ("the reader fails at once", "yes | sort -o missing/x; "
      "echo ${PIPESTATUS[*]}", "sort none 2"),
     ("split", "seq 1 30000 | split -l 4000 - part; cat part* | md5sum;"
