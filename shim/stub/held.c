@@ -17,27 +17,38 @@
 #include <string.h>
 #include <unistd.h>
 
-struct piece {
-    struct piece *next;
-    int fd;
-    size_t at, n;
-    char bytes[];
-};
-
-static struct piece *first, **last = &first;
+static struct stub_queue held;
 static size_t held_bytes;
 
 int
-stub_hold(int fd, const void *bytes, size_t n)
+stub_queue_add(struct stub_queue *queue, struct stub_piece head,
+               const void *bytes)
 {
-    struct piece *piece = malloc(sizeof *piece + n);
+    struct stub_piece *piece = malloc(sizeof *piece + head.n);
     if (!piece) {
         return -1;
     }
-    *piece = (struct piece){.fd = fd, .n = n};
-    memcpy(piece->bytes, bytes, n);
-    *last = piece;
-    last = &piece->next;
+    *piece = head;
+    memcpy(piece->bytes, bytes, head.n);
+    *(queue->first ? &queue->last->next : &queue->first) = piece;
+    queue->last = piece;
+    return 0;
+}
+
+void
+stub_queue_drop(struct stub_queue *queue)
+{
+    struct stub_piece *piece = queue->first;
+    queue->first = piece->next;
+    free(piece);
+}
+
+int
+stub_hold(int fd, const void *bytes, uint32_t n)
+{
+    if (stub_queue_add(&held, (struct stub_piece){.fd = fd, .n = n}, bytes)) {
+        return -1;
+    }
     held_bytes += n;
     return 0;
 }
@@ -51,25 +62,14 @@ stub_held_bytes(void)
 int
 stub_held_fd(void)
 {
-    return first ? first->fd : -1;
-}
-
-static void
-drop_first(void)
-{
-    struct piece *piece = first;
-    held_bytes -= piece->n - piece->at;
-    first = piece->next;
-    if (!first) {
-        last = &first;
-    }
-    free(piece);
+    return held.first ? held.first->fd : -1;
 }
 
 int
 stub_held_write(bool waits, int *out_fd)
 {
-    while (first) {
+    while (held.first) {
+        struct stub_piece *first = held.first;
         struct pollfd room = {.fd = first->fd, .events = POLLOUT};
         if (poll(&room, 1, waits ? -1 : 0) == 0) {
             return 0;
@@ -79,18 +79,19 @@ stub_held_write(bool waits, int *out_fd)
         n = n < PIPE_BUF ? n : PIPE_BUF;
         ssize_t written = write(first->fd, first->bytes + first->at, n);
         if (written >= 0) {
-            first->at += (size_t)written;
+            first->at += (uint32_t)written;
             held_bytes -= (size_t)written;
         } else if (errno == EAGAIN && !waits) {
             return 0;
         } else if (errno != EAGAIN && errno != EINTR) {
             int error = errno;
             *out_fd = first->fd;
-            drop_first();
+            held_bytes -= first->n - first->at;
+            stub_queue_drop(&held);
             return error;
         }
         if (first->at == first->n) {
-            drop_first();
+            stub_queue_drop(&held);
         }
     }
     return 0;

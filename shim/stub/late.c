@@ -12,59 +12,38 @@
 #include "shim/stub/local.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 enum {
     PIPE_BYTES = 64 << 10, /* of the proxy's pipe: places are that exact */
 };
 
-struct piece {
-    struct piece *next;
-    uint64_t place;
-    uint32_t n;
-    char bytes[];
-};
-
-static struct piece *first, **last = &first;
+static struct stub_queue late;
 
 int
 stub_late_add(uint64_t place, const char *bytes, uint32_t n)
 {
-    struct piece *piece = malloc(sizeof *piece + n);
-    if (!piece) {
-        return -1;
-    }
-    *piece = (struct piece){.place = place, .n = n};
-    memcpy(piece->bytes, bytes, n);
-    *last = piece;
-    last = &piece->next;
-    return 0;
+    return stub_queue_add(&late, (struct stub_piece){.place = place, .n = n},
+                          bytes);
 }
 
 uint64_t
 stub_late_place(void)
 {
-    return first ? first->place : UINT64_MAX;
+    return late.first ? late.first->place : UINT64_MAX;
 }
 
 const char *
 stub_late_bytes(uint32_t *out_n)
 {
-    *out_n = first->n;
-    return first->bytes;
+    *out_n = late.first->n;
+    return late.first->bytes;
 }
 
 void
 stub_late_drop(void)
 {
-    struct piece *piece = first;
-    first = piece->next;
-    if (!first) {
-        last = &first;
-    }
-    free(piece);
+    stub_queue_drop(&late);
 }
 
 uint64_t

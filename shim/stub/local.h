@@ -53,8 +53,24 @@ int stub_write(int fd, const void *bytes, size_t n);
 
 /* ---- held.c */
 
+/* Bytes that wait, in the order in which they came. */
+struct stub_piece {
+    struct stub_piece *next;
+    uint64_t place; /* of late.c */
+    int fd;         /* of held.c */
+    uint32_t at, n; /* those before `at' are written */
+    char bytes[];
+};
+struct stub_queue {
+    struct stub_piece *first, *last;
+};
+/* Behind the others: `head' and its n bytes; -1: no memory. */
+int stub_queue_add(struct stub_queue *queue, struct stub_piece head,
+                   const void *bytes);
+void stub_queue_drop(struct stub_queue *queue); /* the first */
+
 /* Keeps bytes for stub_held_write(); -1: no memory. */
-int stub_hold(int fd, const void *bytes, size_t n);
+int stub_hold(int fd, const void *bytes, uint32_t n);
 /* Where the first of them go; -1: there are none. */
 int stub_held_fd(void);
 size_t stub_held_bytes(void);

@@ -206,7 +206,7 @@ deliver(struct service *service, int fd, const char *bytes, uint32_t n)
         if (fd == 1) {
             deliver_late(service, false);
         }
-    } else if (left > 0 && stub_hold(fd, at, left) != 0) {
+    } else if (left > 0 && stub_hold(fd, at, (uint32_t)left) != 0) {
         lose(service);
     } else {
         add_credit(service, n - left);
