@@ -13,6 +13,7 @@ static const double copy_rate = 2e9;           /* `work 1', bytes/s */
 static const double start_there = 3e-3;        /* fork, sandbox and exec */
 static const double trips_a_stage = 1.5;
 static const double trips_an_effect = 4;
+static const double trips_for_input = 1; /* it follows the stage's answer */
 static const double trips_a_file = 3; /* look-up, open, read; close is async */
 static const double trips_an_open_file = 1; /* the first read */
 static const double margin_seconds = 5e-3;  /* ... */
@@ -101,7 +102,8 @@ fy_cost_predict(const struct fy_invocation *invocation,
         (host->here_load > 1 ? host->here_load : 1) * work +
         (double)input->stored_files * trips_a_file * rtt +
         (double)input->stored_bytes / bandwidth;
-    double trips = input->effect ? trips_an_effect : trips_a_stage;
+    double trips = (input->effect ? trips_an_effect : trips_a_stage) +
+                   (input->local_bytes > 0 ? trips_for_input : 0);
     out->there_seconds = host->login_seconds + trips * rtt + start_there +
                          (double)input->local_bytes / bandwidth +
                          /* Beyond one process a core, each gets its share. */

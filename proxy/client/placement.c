@@ -105,7 +105,8 @@ count_opened(const struct stage *stage)
     return stage->plan.in.kind == FY_STREAM_FILE ? 1 : 0;
 }
 
-/* Files that are named; 0: it may read others as well, or none. */
+/* Files that are named, without those that add_local() counts; 0: it may read
+ * others as well, or none. */
 static unsigned
 count_files(const struct stage *stage)
 {
@@ -116,7 +117,8 @@ count_files(const struct stage *stage)
         if (use->kind == FY_USE_TREE || use->kind == FY_USE_FOLDER) {
             return 0;
         }
-        n += !use->is_stdin;
+        n += !use->is_stdin &&
+             !(stage->input.streams && use->access == FY_ACCESS_OUT);
     }
     return invocation->reads_cwd || invocation->writes_cwd ? 0 : n;
 }
@@ -454,6 +456,20 @@ fy_placement_ask(struct stage *stage)
      * that the original might still want. */
     return !stage->plan.out.is_pipe || stage->input.streams || tiny ||
            stage->mount->lags_ms > 0;
+}
+
+bool
+fy_placement_beats_login(struct stage *stage)
+{
+    const struct fy_probe_result nothing = {.complete = true};
+    double login = fy_connection_login_seconds(stage->connection);
+    if (login <= 0 || stage->session->options.force || stage->whole ||
+        reads_there(stage)) {
+        return false;
+    }
+    judge(stage, &nothing, login);
+    stage->place.unprofitable = false; /* once its host is there */
+    return stage->place.hopeless;
 }
 
 void

@@ -268,8 +268,10 @@ fy_stage_stream(struct stage *stage)
 {
     stage->input.streams = true;
     stage->plan.in.kind = FY_STREAM_WIRE;
-    if (!stage->prepare.job && stage->prepare.done &&
-        fy_connection_takes(stage->connection, stage)) {
+    if (fy_placement_beats_login(stage)) {
+        decline_cost(stage);
+    } else if (!stage->prepare.job && stage->prepare.done &&
+               fy_connection_takes(stage->connection, stage)) {
         fy_stage_event(stage, STAGE_IS_TAKEN);
         fy_stage_prepared(stage, 0);
     } else if (stage->prepare.job) {

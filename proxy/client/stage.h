@@ -304,6 +304,8 @@ void fy_stage_looked(struct stage *stage);
 bool fy_placement_look(struct stage *stage);
 /* False: nothing is to be waited for. Else fy_stage_placed() follows. */
 bool fy_placement_ask(struct stage *stage);
+/* Whether what is fed from here alone ends sooner here than a login does. */
+bool fy_placement_beats_login(struct stage *stage);
 void fy_placement_forget(struct stage *stage);
 
 /* ---- prepare.c */

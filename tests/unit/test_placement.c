@@ -243,6 +243,18 @@ START_TEST(test_input_from_here)
     ck_assert(!pays(FY_OUTPUT_COPIES, -1, input, lan));
     input.output_stays = true;
     ck_assert(pays(FY_OUTPUT_COPIES, -1, input, lan));
+    /* Input follows the stage's answer: one trip more. */
+    const struct fy_invocation filter = {.output = FY_OUTPUT_FILTERS,
+                                         .work = 1};
+    const struct fy_learned none = {0};
+    struct fy_cost without, with;
+    input = (struct fy_cost_input){.remote_files = 1, .known = true};
+    fy_cost_predict(&filter, &none, &input, &wan, &without);
+    input.local_bytes = 1;
+    fy_cost_predict(&filter, &none, &input, &wan, &with);
+    ck_assert(with.there_seconds > without.there_seconds + wan.rtt_seconds);
+    ck_assert(with.there_seconds <
+              without.there_seconds + 1.1 * wan.rtt_seconds);
 }
 END_TEST
 

@@ -622,6 +622,7 @@ START_TEST(a_filter_of_local_data_is_judged_at_once)
     uses[2].is_stdin = true;
     ck_assert(!ask());
     ck_assert_uint_eq(inputs[1].stored_files, 2);
+    ck_assert_uint_eq(inputs[1].remote_files, 0); /* counted once */
     ck_assert_uint_eq(inputs[1].stored_bytes, 2 * 777);
     stage.invocation.nuses = 0;
     stage.invocation.writes_cwd = true;
@@ -640,6 +641,35 @@ START_TEST(a_filter_of_local_data_is_judged_at_once)
     ck_assert_uint_eq(asked, 1);
     answer(10, 1, true, 0);
     ck_assert_uint_eq(inputs[1].local_bytes, 1 << 20);
+}
+END_TEST
+
+/* echo | tee: its bytes are here, and its host's login goes on. */
+START_TEST(what_is_fed_from_here_may_end_before_a_login)
+{
+    stage.input.streams = stage.plan.in.is_pipe = true;
+    uses[0].access = FY_ACCESS_OUT;
+    pays = pays_if_it_stays = false;
+    ck_assert(!fy_placement_beats_login(&stage)); /* it is over */
+    ck_assert_uint_eq(npredicted, 0);
+    connection.state = CONNECTION_GREETING;
+    ck_assert(fy_placement_beats_login(&stage));
+    ck_assert_double_eq(host.login_seconds, 1.5);
+    ck_assert_uint_eq(inputs[1].stored_files, 1);
+    ck_assert(!stage.place.unprofitable);
+    /* It would pay if it were read there: that is not known yet. */
+    pays_if_it_stays = true;
+    ck_assert(!fy_placement_beats_login(&stage));
+    ck_assert(!stage.place.unprofitable);
+    pays_if_it_stays = false;
+    uses[0].access = FY_ACCESS_IN; /* as much as there may be */
+    ck_assert(!fy_placement_beats_login(&stage));
+    uses[0].access = FY_ACCESS_OUT;
+    stage.whole = &stage;
+    ck_assert(!fy_placement_beats_login(&stage));
+    stage.whole = NULL;
+    session.options.force = true;
+    ck_assert(!fy_placement_beats_login(&stage));
 }
 END_TEST
 
@@ -685,6 +715,7 @@ main(void)
     tcase_add_test(tests, a_bad_answer_is_none);
     tcase_add_test(tests, what_writes_into_a_pipe_is_not_waited_for);
     tcase_add_test(tests, a_filter_of_local_data_is_judged_at_once);
+    tcase_add_test(tests, what_is_fed_from_here_may_end_before_a_login);
     tcase_add_test(tests, output_that_stays_there);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
