@@ -503,7 +503,6 @@ fy_dispatch(struct fy_frame *frame)
     if (d.reason == FY_REASON_NONE) {
         return 1;
     }
-    set_floating_point(d.control);
     if (d.reason == FY_REASON_VERIFIED || d.reason == FY_REASON_UNPROFITABLE) {
         run_and_look(&d);
         return 1;
