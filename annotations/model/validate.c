@@ -119,16 +119,11 @@ is_node(struct check *check, uint32_t index, unsigned depth)
         return check->map && node->u.i >= 0 && node->u.i < FY_MATH_COUNT;
     case FY_OP_IN:
         return is_string(check, node->b);
-    case FY_OP_EXTENT: {
-        if (check->in_extent || node->a >= check->function->naxes) {
-            return false;
-        }
-        const struct fy_axis *axes = FY_TABLE(model, fy_axis, axes);
-        check->in_extent = true;
-        bool good = is_node(check, axes[check->function->axes + node->a].extent,
-                            depth + 1);
-        check->in_extent = false;
-        return good;
+    case FY_OP_EXTENT: { /* is_axis() lets none refer to another */
+        const struct fy_axis *axes =
+            FY_TABLE(model, fy_axis, axes) + check->function->axes;
+        return !check->in_extent && node->a < check->function->naxes &&
+               is_node(check, axes[node->a].extent, depth + 1);
     }
     default:
         return true;
@@ -199,7 +194,6 @@ is_operand(struct check *check, const struct fy_operand *operand)
 {
     const struct fy_function *function = check->function;
     if (!is_string(check, operand->name) || operand->base >= function->ncells ||
-        operand->element >= FY_T_COUNT ||
         fy_type_bytes(operand->element, 32) == 0 ||
         operand->access < FY_ACCESS_IN || operand->access > FY_ACCESS_SCRATCH ||
         operand->naxes > FY_MAX_OPERAND_AXES || operand->sign < -1 ||

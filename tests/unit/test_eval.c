@@ -68,7 +68,7 @@ start(struct one *one, const char *expression)
     one->node = FY_TABLE(one->model, fy_require, requires)[0].node;
 }
 
-START_TEST(test_values)
+START_TEST(expressions_have_their_values)
 {
     static const struct {
         const char *expression;
@@ -178,7 +178,7 @@ expected(const char *op, double a, double b, bool integers, double *out)
     ck_abort_msg("%s", op);
 }
 
-START_TEST(test_operators_compute_as_in_c)
+START_TEST(operators_compute_as_in_c)
 {
     static const struct {
         const char *op, *expression;
@@ -221,7 +221,7 @@ END_TEST
 
 /* Of pointers and complex numbers only == and != can be told, and only of what
  * compares in C. */
-START_TEST(test_values_without_order)
+START_TEST(pointers_and_complex_numbers_have_no_order)
 {
     static const char *const names[] = {"i", "j"};
     const struct fy_value zero = {.kind = FY_V_INT};
@@ -273,7 +273,7 @@ START_TEST(test_values_without_order)
 }
 END_TEST
 
-START_TEST(test_integers)
+START_TEST(only_whole_numbers_are_integers)
 {
     static const struct {
         const char *expression;
@@ -303,7 +303,7 @@ START_TEST(test_integers)
 }
 END_TEST
 
-START_TEST(test_truth)
+START_TEST(what_is_not_zero_is_true)
 {
     static const struct {
         const char *expression;
@@ -349,7 +349,7 @@ START_TEST(test_truth)
 }
 END_TEST
 
-START_TEST(test_extents_of_a_chunk)
+START_TEST(extents_of_a_chunk_replace_the_axes_own)
 {
     const int64_t extents[] = {5, 6};
     struct one one;
@@ -371,7 +371,7 @@ START_TEST(test_extents_of_a_chunk)
 }
 END_TEST
 
-START_TEST(test_bare_cells)
+START_TEST(a_bare_cell_is_found_behind_choices)
 {
     static const struct {
         const char *expression;
@@ -405,7 +405,7 @@ START_TEST(test_bare_cells)
 }
 END_TEST
 
-START_TEST(test_malformed)
+START_TEST(malformed_nodes_have_no_value)
 {
     struct one one;
     struct fy_value value;
@@ -429,7 +429,7 @@ START_TEST(test_malformed)
 END_TEST
 
 /* What is no value is not looked into either: that would overflow. */
-START_TEST(test_not_values)
+START_TEST(what_is_no_value_is_not_looked_into)
 {
     static const uint8_t ops[] = {FY_OP_ADDRESS, FY_OP_WORD,  FY_OP_SCALAR,
                                   FY_OP_ELEMENT, FY_OP_VALUE, FY_OP_MATH};
@@ -448,7 +448,7 @@ START_TEST(test_not_values)
 END_TEST
 
 /* Each part of an operator without a value leaves the whole without one. */
-START_TEST(test_parts_without_a_value)
+START_TEST(a_part_without_a_value_leaves_none)
 {
     static const char *const rows[] = {
         "1 / 0 + 1",     "1 + 1 / 0",     "1 / 0 < 1",     "1 < 1 / 0",
@@ -466,7 +466,7 @@ START_TEST(test_parts_without_a_value)
 END_TEST
 
 /* `in' is asked of an integer, and of a text that the model has. */
-START_TEST(test_members_are_integers)
+START_TEST(members_are_integers)
 {
     static const char *const names[] = {"c"};
     const struct fy_value values[] = {
@@ -492,7 +492,7 @@ START_TEST(test_members_are_integers)
 END_TEST
 
 /* FY_MAX_NODE_DEPTH nodes below each other have a value, one more has none. */
-START_TEST(test_depth)
+START_TEST(depth_is_bounded)
 {
     static struct fy_node nodes[FY_MAX_NODE_DEPTH + 1];
     struct one one;
@@ -528,7 +528,7 @@ END_TEST
 
 /* A choice of a choice of ... a cell, as deep as an expression may be; and in a choice
  * as deep as that a condition counts from where it stands. */
-START_TEST(test_depth_of_bare_cells)
+START_TEST(depth_of_bare_cells_is_bounded)
 {
     enum {
         CELL,
@@ -573,7 +573,7 @@ START_TEST(test_depth_of_bare_cells)
 }
 END_TEST
 
-START_TEST(test_type_bytes)
+START_TEST(types_have_their_bytes)
 {
     ck_assert_uint_eq(fy_type_bytes(FY_T_VOID, 32), 0);
     ck_assert_uint_eq(fy_type_bytes(FY_T_CHAR, 32), 1);
@@ -592,20 +592,20 @@ main(void)
 {
     Suite *suite = suite_create("eval");
     TCase *tests = tcase_create("eval");
-    tcase_add_test(tests, test_values);
-    tcase_add_test(tests, test_operators_compute_as_in_c);
-    tcase_add_test(tests, test_values_without_order);
-    tcase_add_test(tests, test_integers);
-    tcase_add_test(tests, test_truth);
-    tcase_add_test(tests, test_extents_of_a_chunk);
-    tcase_add_test(tests, test_bare_cells);
-    tcase_add_test(tests, test_malformed);
-    tcase_add_test(tests, test_not_values);
-    tcase_add_test(tests, test_parts_without_a_value);
-    tcase_add_test(tests, test_members_are_integers);
-    tcase_add_test(tests, test_depth);
-    tcase_add_test(tests, test_depth_of_bare_cells);
-    tcase_add_test(tests, test_type_bytes);
+    tcase_add_test(tests, expressions_have_their_values);
+    tcase_add_test(tests, operators_compute_as_in_c);
+    tcase_add_test(tests, pointers_and_complex_numbers_have_no_order);
+    tcase_add_test(tests, only_whole_numbers_are_integers);
+    tcase_add_test(tests, what_is_not_zero_is_true);
+    tcase_add_test(tests, extents_of_a_chunk_replace_the_axes_own);
+    tcase_add_test(tests, a_bare_cell_is_found_behind_choices);
+    tcase_add_test(tests, malformed_nodes_have_no_value);
+    tcase_add_test(tests, what_is_no_value_is_not_looked_into);
+    tcase_add_test(tests, a_part_without_a_value_leaves_none);
+    tcase_add_test(tests, members_are_integers);
+    tcase_add_test(tests, depth_is_bounded);
+    tcase_add_test(tests, depth_of_bare_cells_is_bounded);
+    tcase_add_test(tests, types_have_their_bytes);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

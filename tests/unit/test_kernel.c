@@ -59,7 +59,7 @@ part_of(const struct fy_model *model, uint32_t function,
     return part;
 }
 
-START_TEST(test_shape)
+START_TEST(axes_that_follow_each_other_are_one)
 {
     /* Rows of a matrix with padding, a vector along them, all of one. */
     struct fy_kernel_shape shape = {
@@ -104,7 +104,7 @@ count(const char *text, const char *wanted)
 }
 
 /* y := exp(x); z := y + x: y stays in a register, x is loaded once. */
-START_TEST(test_fusion)
+START_TEST(what_one_map_gives_the_next_stays_in_a_register)
 {
     struct fy_model *model = compile(
         "function void f(int n, const float *x, float *y)"
@@ -147,7 +147,7 @@ START_TEST(test_fusion)
 }
 END_TEST
 
-START_TEST(test_cache)
+START_TEST(a_cached_kernel_is_its_writers_whole_file)
 {
     char place[] = "/tmp/ferry-kernels.XXXXXX", folder[64], path[160];
     struct fy_kernel_key key = {{1, 2, 3}};
@@ -222,7 +222,7 @@ make_old(const char *folder, const char *name, off_t bytes, int days)
     close(fd);
 }
 
-START_TEST(test_prune)
+START_TEST(old_kernels_are_removed)
 {
     static const struct {
         int days;
@@ -264,7 +264,7 @@ START_TEST(test_prune)
 END_TEST
 
 /* No decimal point, which is another one in other locales; nothing overflows. */
-START_TEST(test_literals)
+START_TEST(literals_have_no_decimal_point)
 {
     struct fy_model *model = compile(
         "function void f(int n, const double *x, const long *u, double *y, "
@@ -360,11 +360,11 @@ main(void)
     Suite *suite = suite_create("kernel");
     TCase *tests = tcase_create("kernel");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_shape);
-    tcase_add_test(tests, test_fusion);
-    tcase_add_test(tests, test_cache);
-    tcase_add_test(tests, test_prune);
-    tcase_add_test(tests, test_literals);
+    tcase_add_test(tests, axes_that_follow_each_other_are_one);
+    tcase_add_test(tests, what_one_map_gives_the_next_stays_in_a_register);
+    tcase_add_test(tests, a_cached_kernel_is_its_writers_whole_file);
+    tcase_add_test(tests, old_kernels_are_removed);
+    tcase_add_test(tests, literals_have_no_decimal_point);
     tcase_add_test(tests, test_real_compiler);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -97,7 +97,7 @@ teardown(void)
     model = NULL;
 }
 
-START_TEST(test_find_symbol)
+START_TEST(symbols_are_found_by_their_whole_name)
 {
     static const char *const there[] = {"f", "g", "h", "make", "run"};
     static const char *const absent[] = {"", "a", "ff", "zz", "mak", "makes"};
@@ -114,7 +114,7 @@ START_TEST(test_find_symbol)
 }
 END_TEST
 
-START_TEST(test_valid)
+START_TEST(a_compiled_model_is_valid)
 {
     errno = 5;
     ck_assert_int_eq(fy_model_validate(model, model->size_bytes), FY_OK);
@@ -126,7 +126,7 @@ START_TEST(test_valid)
 }
 END_TEST
 
-START_TEST(test_any_changed_byte_is_seen)
+START_TEST(any_changed_byte_is_seen)
 {
     unsigned char *bytes = (unsigned char *)model;
     for (size_t i = 0; i < size; i++) {
@@ -170,7 +170,7 @@ node_of(enum fy_op op)
     ck_abort_msg("no node of kind %d", op);
 }
 
-START_TEST(test_fields)
+START_TEST(each_field_has_its_range)
 {
     struct fy_function *f = ROW(fy_function, functions, 2);
     struct fy_function *run = ROW(fy_function, functions, 1);
@@ -230,7 +230,7 @@ START_TEST(test_fields)
 END_TEST
 
 /* Rows of all kinds: each index one too large, each range one too long. */
-START_TEST(test_limits_of_fields)
+START_TEST(no_field_goes_past_its_table)
 {
     const uint32_t no_string = model->strings.count;
     const uint32_t no_node = model->nodes.count;
@@ -335,7 +335,7 @@ START_TEST(test_limits_of_fields)
 }
 END_TEST
 
-START_TEST(test_limits_of_nodes)
+START_TEST(nodes_stand_where_they_may)
 {
     struct fy_function *add = ROW(fy_function, functions, 2);
     /* Only within steps on a device. */
@@ -376,7 +376,7 @@ START_TEST(test_limits_of_nodes)
 }
 END_TEST
 
-START_TEST(test_limits_of_steps)
+START_TEST(steps_have_what_they_need)
 {
     const struct fy_function *run = ROW(fy_function, functions, 1);
     const struct fy_function *add = ROW(fy_function, functions, 2);
@@ -419,7 +419,7 @@ START_TEST(test_limits_of_steps)
 }
 END_TEST
 
-START_TEST(test_limits_of_kernels)
+START_TEST(kernels_have_what_they_need)
 {
     struct fy_call_row *call =
         ROW(fy_call_row, calls, ROW(fy_function, functions, 0)->cuda_call);
@@ -444,7 +444,7 @@ START_TEST(test_limits_of_kernels)
 END_TEST
 
 /* Operands of as many axes as there may be, with a row behind each. */
-START_TEST(test_most_axes)
+START_TEST(operands_have_as_many_axes_as_may_be)
 {
     free(model);
     compile("function void cube(int several, int numbers, double *of_cube,\n"
@@ -457,7 +457,7 @@ START_TEST(test_most_axes)
 }
 END_TEST
 
-START_TEST(test_deep_and_wide)
+START_TEST(deep_and_wide_expressions_are_refused)
 {
     /* Every node the sum of the one before with itself: 2^n steps. */
     uint32_t count = model->nodes.count;
@@ -476,7 +476,7 @@ START_TEST(test_deep_and_wide)
 }
 END_TEST
 
-START_TEST(test_unaligned_and_foreign)
+START_TEST(unaligned_and_foreign_blocks_are_refused)
 {
     char *copy = calloc(1, model->size_bytes + 8);
     memcpy(copy + 1, model, model->size_bytes);
@@ -495,25 +495,25 @@ main(void)
     Suite *suite = suite_create("model");
     TCase *tests = tcase_create("model");
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, test_find_symbol);
-    tcase_add_test(tests, test_valid);
-    tcase_add_test(tests, test_any_changed_byte_is_seen);
-    tcase_add_test(tests, test_fields);
-    tcase_add_test(tests, test_limits_of_fields);
-    tcase_add_test(tests, test_most_axes);
-    tcase_add_test(tests, test_deep_and_wide);
-    tcase_add_test(tests, test_unaligned_and_foreign);
+    tcase_add_test(tests, symbols_are_found_by_their_whole_name);
+    tcase_add_test(tests, a_compiled_model_is_valid);
+    tcase_add_test(tests, any_changed_byte_is_seen);
+    tcase_add_test(tests, each_field_has_its_range);
+    tcase_add_test(tests, no_field_goes_past_its_table);
+    tcase_add_test(tests, operands_have_as_many_axes_as_may_be);
+    tcase_add_test(tests, deep_and_wide_expressions_are_refused);
+    tcase_add_test(tests, unaligned_and_foreign_blocks_are_refused);
     suite_add_tcase(suite, tests);
     TCase *limits = tcase_create("limits");
     tcase_add_checked_fixture(limits, setup_device, teardown);
-    tcase_add_test(limits, test_limits_of_fields);
-    tcase_add_test(limits, test_limits_of_nodes);
-    tcase_add_test(limits, test_limits_of_steps);
+    tcase_add_test(limits, no_field_goes_past_its_table);
+    tcase_add_test(limits, nodes_stand_where_they_may);
+    tcase_add_test(limits, steps_have_what_they_need);
     suite_add_tcase(suite, limits);
     TCase *kernels = tcase_create("kernels");
     tcase_add_checked_fixture(kernels, setup_kernel, teardown);
-    tcase_add_test(kernels, test_limits_of_fields);
-    tcase_add_test(kernels, test_limits_of_kernels);
+    tcase_add_test(kernels, no_field_goes_past_its_table);
+    tcase_add_test(kernels, kernels_have_what_they_need);
     suite_add_tcase(suite, kernels);
     return run_suite(suite);
 }
