@@ -44,6 +44,8 @@ static const char commands_text[] =
     "command stat { operand FILE... in; shows modes; pure; }\n"
     "command each { style words; option -exec COMMAND runs \"{}\" until \";\";"
     " operand DIR... in tree; pure; }\n"
+    "command prune { operand DIR... inout tree; effect; }\n"
+    "command pack { operand DIR... in tree; effect; }\n"
     "command list { operand DIR... in tree; lists; pure; }\n"
     "command takes { operand FILE... in; takes descriptors; pure; }\n";
 
@@ -610,6 +612,8 @@ START_TEST(test_removes)
     } cases[] = {
         {"clean", FY_STAGE_FORBIDDEN},
         {"untar", FY_STAGE_NONE},
+        {"prune d", FY_STAGE_FORBIDDEN},
+        {"pack d", FY_STAGE_NONE},
         {"chmod 600 f", FY_STAGE_NONE},
         {"chmod -R 600 d", FY_STAGE_NONE},
         {"each d -exec chmod 600 {} ;", FY_STAGE_NONE},
@@ -716,6 +720,39 @@ START_TEST(test_look)
 }
 END_TEST
 
+/* A file with a hole, which has two names and is read from its middle. */
+START_TEST(test_look_at_a_file)
+{
+    char path[] = "/tmp/test_classify_XXXXXX", other[40];
+    struct fy_stream_fact fact;
+    struct stat status;
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    (void)snprintf(other, sizeof other, "%s.2", path);
+    ck_assert_int_eq(link(path, other), 0);
+    ck_assert_int_eq(write(fd, path, 10), 10);
+    ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
+    ck_assert_int_eq(fsync(fd), 0);
+    ck_assert_int_eq(lseek(fd, 7, SEEK_SET), 7);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_int_eq(fy_stream_look(fd, &fact), 0);
+    ck_assert(fact.open && !fact.unread);
+    ck_assert_uint_eq(fact.mode, status.st_mode);
+    ck_assert_uint_eq(fact.device, status.st_dev);
+    ck_assert_uint_eq(fact.inode, status.st_ino);
+    ck_assert_uint_eq(fact.links, 2);
+    ck_assert_int_eq(fact.bytes, 1 << 20);
+    ck_assert_int_eq(fact.stored_bytes, status.st_blocks * 512);
+    ck_assert_int_gt(fact.stored_bytes, 0);
+    ck_assert_int_eq(fact.flags & O_ACCMODE, O_RDWR);
+    ck_assert_int_eq(fact.offset, 7);
+    ck_assert_str_eq(fact.path, path);
+    (void)unlink(other);
+    (void)unlink(path);
+    close(fd);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -743,6 +780,7 @@ main(void)
     tcase_add_test(tcase, test_mount_on_the_mount);
     tcase_add_test(tcase, test_nested);
     tcase_add_test(tcase, test_look);
+    tcase_add_test(tcase, test_look_at_a_file);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -374,6 +374,21 @@ START_TEST(test_log_larger_than_memory_is_refused)
 }
 END_TEST
 
+/* Elements for which there will be no memory, also where the box has room for less. */
+START_TEST(test_log_of_too_many_elements_is_refused)
+{
+    static double memory[7 * LOG_TILES * 9 * 11];
+    struct log log;
+    make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
+    log.table.by_box->elements_bytes = UINT64_C(1) << 50;
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_ERR_NOMEM);
+    ck_assert_ptr_null(log.undo.base);
+    log.table.by_box->elements_bytes = 1 << 20;
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_OK);
+    free_log(&log);
+}
+END_TEST
+
 /* A page of the operand is gone meanwhile: what is left is put back. */
 START_TEST(test_rest_of_unmapped_operand_is_put_back)
 {
@@ -501,6 +516,7 @@ main(void)
     tcase_add_loop_test(tests, test_log_with_holes_reserves_no_memory, 0, 4);
     tcase_add_loop_test(tests, test_log_of_what_nothing_reads_is_empty, 0, 2);
     tcase_add_loop_test(tests, test_log_larger_than_memory_is_refused, 0, 4);
+    tcase_add_test(tests, test_log_of_too_many_elements_is_refused);
     tcase_add_loop_test(tests, test_rest_of_unmapped_operand_is_put_back, 0,
                         LOG_AXES);
     tcase_add_test(tests, test_failure_under_latency_leaves_host_memory);

@@ -423,6 +423,36 @@ START_TEST(a_spec_may_be_larger_than_the_window)
 }
 END_TEST
 
+/* A hello and a probe have 1 MiB at most, which come in many frames. */
+START_TEST(small_bodies_are_limited)
+{
+    enum {
+        LIMIT = 1 << 20
+    };
+    static const char *const paths[] = {"/hello", "/probe"};
+    static char body[LIMIT + 1];
+    for (int i = 0; i < 4; i++) {
+        static struct job job;
+        const int over = i % 2;
+        memset(&job, 0, sizeof job);
+        job.err_stream = job.small_stream = -1;
+        ck_assert_int_eq(
+            fy_wire_request(shared.wire, paths[i / 2], true, &job, &job.stream),
+            0);
+        ck_assert_int_eq(
+            fy_wire_send(shared.wire, job.stream, body, LIMIT + (size_t)over),
+            0);
+        ck_assert_int_eq(fy_wire_finish(shared.wire, job.stream, NULL, 0), 0);
+        ck_assert_int_eq(fy_wire_grant(shared.wire, job.stream, 1 << 16), 0);
+        client_wait(&shared, &job.ended, 10);
+        ck_assert_int_eq(job.status, 400);
+        ck_assert_msg((strcmp(job.why, "the body is too large") == 0) == over,
+                      "%s: %s", paths[i / 2], job.why);
+        free(job.out);
+    }
+}
+END_TEST
+
 /* 64 MiB of bodies that are not complete; their end gives them back. */
 START_TEST(all_bodies_together_are_limited)
 {
@@ -480,6 +510,7 @@ main(void)
     tcase_add_test(stages, odd_requests_are_refused);
     tcase_add_test(stages, requests_without_a_stage);
     tcase_add_test(stages, requests_wait_for_a_spec);
+    tcase_add_test(stages, small_bodies_are_limited);
     tcase_add_test(stages, all_bodies_together_are_limited);
     tcase_add_test(stages, a_spec_may_be_larger_than_the_window);
     tcase_add_test(files, probing);

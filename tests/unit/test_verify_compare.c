@@ -69,7 +69,8 @@ make_compared(struct compared *c, const char *statements)
         " float *y, complex double *z, %s *k, double *w) {"
         " axis i = n; in x[i: 1]; inout y[i: 1]; out z[i: 1];"
         " out k[i: 1]; scratch w[i: 1];"
-        " require alpha > 0 || beta > 0; %s }",
+        " require alpha > 0 || beta > 0; %s }"
+        "function void h(int n, float *y) { axis n; inout y[n: 1]; }",
         integers, statements);
     ck_assert_int_eq(
         fy_compile_text("t", text, strlen(text), NULL, diagnostics, &c->model),
