@@ -106,45 +106,95 @@ find_algorithm(struct fy_front *front, const char *name, struct fy_span span,
     return false;
 }
 
-/* Whether a list of functions has one of that name behind a prefix. */
-static bool
-is_listed(const char *list, const char *name)
+/* The interface of the functions that an algorithm calls. */
+static const char *
+interface_of(const struct fy_unit *unit)
+{
+    return strcmp(unit->interface, "lapacke") == 0 ? "fortran"
+                                                   : unit->interface;
+}
+
+static const struct fy_unit *
+find_unit(struct fy_front *front, const struct fy_unit *unit, const char *name)
+{
+    const struct fy_map_entry *entry = fy_map_find(
+        &front->known.functions,
+        fy_arena_print(&front->arena, "%s %s", interface_of(unit), name));
+
+    return entry ? front->units[entry->value] : NULL;
+}
+
+/* The function of that name behind a prefix: one of a list, or the unit. NULL: none. */
+static const struct fy_unit *
+find_called(struct fy_front *front, const struct fy_unit *unit,
+            const char *list, const char *name)
 {
     const size_t bytes = strlen(name);
 
     for (; *list; list += strspn(list, " ")) {
         const size_t length = strcspn(list, " ");
         if (length > bytes && memcmp(list + length - bytes, name, bytes) == 0) {
-            return true;
+            return find_unit(front, unit,
+                             fy_arena_text(&front->arena, list, length));
         }
         list += length;
     }
-    return false;
+    return NULL;
 }
 
-/* Every function that the algorithm calls must be itself or be named. */
+static unsigned
+count_matrices(const struct fy_unit *unit)
+{
+    static const char *const names[] = {"a", "b", "c", "ipiv", "tau"};
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < unit->row.nargs; i++) {
+        for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+            count += strcmp(unit->args[i].name, names[n]) == 0 ? 1 : 0;
+        }
+    }
+    return count;
+}
+
+/* What a call calls must be the function itself or one that is named. */
+static bool
+check_call(struct fy_body *body, const struct ast_statement *s,
+           const struct fy_nest_call *call, const char *algorithm,
+           const char *using)
+{
+    const bool own =
+        strcmp(call->name, "self") == 0 || strcmp(call->name, algorithm) == 0;
+    const struct fy_unit *called =
+        own ? body->unit
+            : find_called(body->front, body->unit, using, call->name);
+
+    if (!called) {
+        fy_error(body->front, s->name.span,
+                 "'%s' calls %s, which `using' does not name", algorithm,
+                 call->name);
+    } else if (count_matrices(called) != call->noperands) {
+        fy_error(body->front, s->name.span,
+                 "'%s' calls %s with %u matrices, which has %u", algorithm,
+                 called->name, call->noperands, count_matrices(called));
+        called = NULL;
+    }
+    return called != NULL;
+}
+
 static void
-check_calls(struct fy_front *front, const struct ast_statement *s,
+check_calls(struct fy_body *body, const struct ast_statement *s,
             const char *algorithm, const char *text, const char *using)
 {
     struct fy_nest_reader reader = {.at = text};
     struct fy_nest_head head;
     struct fy_nest nest;
+    bool good = fy_nest_read_head(&reader, &head);
 
-    if (!fy_nest_read_head(&reader, &head)) {
-        return;
-    }
-    while (fy_nest_more(&reader) && fy_nest_read(&reader, &nest)) {
-        for (unsigned b = 0; b < nest.nbodies; b++) {
-            for (unsigned c = 0; c < nest.bodies[b].ncalls; c++) {
-                const char *name = nest.bodies[b].calls[c].name;
-                if (strcmp(name, "self") != 0 && strcmp(name, algorithm) != 0 &&
-                    !is_listed(using, name)) {
-                    fy_error(front, s->name.span,
-                             "'%s' calls %s, which `using' does not name",
-                             algorithm, name);
-                    return;
-                }
+    while (good && fy_nest_more(&reader) && fy_nest_read(&reader, &nest)) {
+        for (unsigned b = 0; good && b < nest.nbodies; b++) {
+            for (unsigned c = 0; good && c < nest.bodies[b].ncalls; c++) {
+                good = check_call(body, s, &nest.bodies[b].calls[c], algorithm,
+                                  using);
             }
         }
     }
@@ -155,18 +205,16 @@ static const char *
 functions_used(struct fy_front *front, struct fy_unit *unit,
                const struct ast_statement *s)
 {
-    const bool is_lapacke = strcmp(unit->interface, "lapacke") == 0;
-    const char *interface = is_lapacke ? "fortran" : unit->interface;
     const char *using = "";
+    bool good = true;
 
     for (const struct ast_names *n = s->names; n; n = n->next) {
         const char *name = fy_expand(front, unit, n->name);
         if (!name) {
             return NULL;
         }
-        if (!fy_map_find(
-                &front->known.functions,
-                fy_arena_print(&front->arena, "%s %s", interface, name))) {
+        if (!find_unit(front, unit, name)) {
+            good = false;
             struct fy_suggestion near = {.wanted = name};
             for (size_t u = 0; u < front->units.count; u++) {
                 if (strcmp(front->units.row[u]->interface, unit->interface) ==
@@ -182,7 +230,7 @@ functions_used(struct fy_front *front, struct fy_unit *unit,
         using = fy_arena_print(&front->arena, "%s%s%s", using,
                                using[0] ? " " : "", name);
     }
-    return using;
+    return good ? using : NULL;
 }
 
 void
@@ -201,7 +249,7 @@ fy_compile_blocked(struct fy_body *body, const struct ast_statement *s)
         return;
     }
     if (text[0]) {
-        check_calls(front, s, algorithm, text, using);
+        check_calls(body, s, algorithm, text, using);
     }
     if (unit->row.blocked_by) {
         fy_error(front, s->span, "this statement stands here twice");
