@@ -435,7 +435,7 @@ static bool
 is_loop(struct fy_nest_reader *reader, const struct fy_nest_head *head,
         const struct fy_nest *nest)
 {
-    const char column = nest->outer == 'i' ? nest->inner : nest->outer;
+    const char column = (char)(nest->outer == 'i' ? nest->inner : nest->outer);
 
     if (nest->each || nest->nbodies > 2 ||
         (nest->nbodies == 2 && !nest->bodies[1].down) ||
