@@ -21,7 +21,7 @@ is_device_step(const struct ast_statement *s)
 }
 
 static bool
-same_path(const struct fy_copy *copy, const struct ast_expr *a,
+same_path(const struct fy_form_copy *copy, const struct ast_expr *a,
           const struct ast_expr *b)
 {
     const char *x = fy_path_text(copy->front, copy->form, a);
@@ -30,7 +30,7 @@ same_path(const struct fy_copy *copy, const struct ast_expr *a,
 }
 
 static bool
-shares_axis(const struct fy_copy *copy, const struct ast_statement *own,
+shares_axis(const struct fy_form_copy *copy, const struct ast_statement *own,
             const struct ast_statement *s)
 {
     for (const struct ast_axis *a = own->axes; a; a = a->next) {
@@ -46,7 +46,7 @@ shares_axis(const struct fy_copy *copy, const struct ast_statement *own,
 
 /* Whether the form's own statement stands in place of the target's. */
 static bool
-replaces(const struct fy_copy *copy, const struct ast_statement *own,
+replaces(const struct fy_form_copy *copy, const struct ast_statement *own,
          const struct ast_statement *s)
 {
     switch (own->kind) {
@@ -77,7 +77,7 @@ struct list {
 };
 
 static void
-append(const struct fy_copy *copy, struct list *list,
+append(const struct fy_form_copy *copy, struct list *list,
        const struct ast_statement *s)
 {
     struct ast_statement *item = FY_COPY(ast_statement, s);
@@ -88,7 +88,7 @@ append(const struct fy_copy *copy, struct list *list,
 
 /* A chunk on the host has operands elsewhere than the plan: it is the target's call. */
 static void
-add_host_call(struct fy_copy *copy, struct list *list)
+add_host_call(struct fy_form_copy *copy, struct list *list)
 {
     struct ast_statement call = {.kind = AST_ON,
                                  .span = copy->form->ast->form_of->span,
@@ -124,7 +124,7 @@ is_place(const struct ast_statement *s)
  * form's; its axes and operands stand in the place of those that they replace, all else
  * of it at the end. */
 static struct ast_statement *
-merge(struct fy_copy *copy)
+merge(struct fy_form_copy *copy)
 {
     struct list list = {.end = &list.first};
     const struct ast_statement *own = copy->form->body;
@@ -197,7 +197,7 @@ kind_of(const struct fy_resolved *type)
 
 /* Plain names are compared here; of all else the compiled body says more. */
 static void
-check_argument(struct fy_copy *copy, const struct fy_unit_arg *wanted,
+check_argument(struct fy_form_copy *copy, const struct fy_unit_arg *wanted,
                const struct ast_expr *expr)
 {
     const char *name = expr->kind == AST_NAME
@@ -220,9 +220,9 @@ check_argument(struct fy_copy *copy, const struct fy_unit_arg *wanted,
 
 /* The form's arguments, its families' rows in place of their placeholders. */
 static bool
-take_arguments(struct fy_copy *copy)
+take_arguments(struct fy_form_copy *copy)
 {
-    struct fy_copy own = *copy;
+    struct fy_form_copy own = *copy;
     const struct ast_expr *list = copy->form->ast->form_of->list;
     unsigned count = 0,
              errors = fy_diagnostics_errors(copy->front->diagnostics);
@@ -244,7 +244,7 @@ take_arguments(struct fy_copy *copy)
 
 /* A handle that is passed on comes from where the target's comes from. */
 static void
-take_makers(struct fy_copy *copy, struct fy_unit *unit)
+take_makers(struct fy_form_copy *copy, struct fy_unit *unit)
 {
     for (uint16_t i = 0; i < copy->target->row.nargs; i++) {
         const struct ast_expr *by = copy->args[i];
@@ -261,8 +261,8 @@ static struct fy_unit *
 make_variant(struct fy_front *front, const struct fy_unit *form,
              const struct fy_unit *target)
 {
-    struct fy_copy all = {.front = front, .form = form, .target = target};
-    struct fy_copy *copy = &all;
+    struct fy_form_copy all = {.front = front, .form = form, .target = target};
+    struct fy_form_copy *copy = &all;
     if (!take_arguments(copy)) {
         return NULL;
     }
@@ -280,8 +280,8 @@ make_variant(struct fy_front *front, const struct fy_unit *form,
 static const struct ast_statement *
 with_values(struct fy_front *front, const struct fy_unit *unit)
 {
-    struct fy_copy all = {.front = front, .form = unit, .target = unit};
-    struct fy_copy *copy = &all;
+    struct fy_form_copy all = {.front = front, .form = unit, .target = unit};
+    struct fy_form_copy *copy = &all;
     struct list list = {.end = &list.first};
     bool any = false;
     for (unsigned i = 0; i < unit->nbindings; i++) {

@@ -18,7 +18,7 @@ fy_copy_of(struct fy_arena *arena, const void *from, size_t bytes)
 /* ---- names ---- */
 
 struct ast_name
-fy_copy_name(const struct fy_copy *copy, struct ast_name name)
+fy_copy_name(const struct fy_form_copy *copy, struct ast_name name)
 {
     if (name.text) {
         const char *text = fy_expand(copy->front, copy->target, name);
@@ -29,7 +29,7 @@ fy_copy_name(const struct fy_copy *copy, struct ast_name name)
 
 /* What stands for an argument of the target; NULL: the name is none. */
 static const struct ast_expr *
-given(const struct fy_copy *copy, const char *name)
+given(const struct fy_form_copy *copy, const char *name)
 {
     for (uint16_t i = 0; i < copy->target->row.nargs; i++) {
         if (strcmp(copy->target->args[i].name, name) == 0) {
@@ -40,7 +40,7 @@ given(const struct fy_copy *copy, const char *name)
 }
 
 static bool
-names_axis(const struct fy_copy *copy, const char *name)
+names_axis(const struct fy_form_copy *copy, const char *name)
 {
     for (const struct ast_statement *s = copy->target->body; s; s = s->next) {
         for (const struct ast_axis *a = s->axes; a; a = a->next) {
@@ -55,7 +55,7 @@ names_axis(const struct fy_copy *copy, const char *name)
 
 /* An axis that is named after an argument takes the name of the one given for it. */
 static struct ast_name
-axis_name(const struct fy_copy *copy, struct ast_name name)
+axis_name(const struct fy_form_copy *copy, struct ast_name name)
 {
     name = fy_copy_name(copy, name);
     const struct ast_expr *by = given(copy, name.text);
@@ -64,7 +64,7 @@ axis_name(const struct fy_copy *copy, struct ast_name name)
 
 /* A name in a list: of an argument, it is what is given for it. */
 static struct ast_names *
-copy_names(const struct fy_copy *copy, const struct ast_names *list)
+copy_names(const struct fy_form_copy *copy, const struct ast_names *list)
 {
     struct ast_names *first = NULL, **end = &first;
     for (; list; list = list->next) {
@@ -82,11 +82,11 @@ copy_names(const struct fy_copy *copy, const struct ast_names *list)
 
 /* ---- expressions ---- */
 
-static struct ast_expr *copy_list(struct fy_copy *copy,
+static struct ast_expr *copy_list(struct fy_form_copy *copy,
                                   const struct ast_expr *list);
 
 static struct ast_expr *
-copy_value(struct fy_copy *copy, const struct ast_expr *expr,
+copy_value(struct fy_form_copy *copy, const struct ast_expr *expr,
            const struct ast_expr *value)
 {
     if (copy->in_value) {
@@ -104,7 +104,7 @@ copy_value(struct fy_copy *copy, const struct ast_expr *expr,
 }
 
 static struct ast_expr *
-copy_name(struct fy_copy *copy, const struct ast_expr *expr)
+copy_name(struct fy_form_copy *copy, const struct ast_expr *expr)
 {
     const struct ast_expr *value =
         fy_value_of_row(copy->front, copy->target, expr->name);
@@ -124,7 +124,7 @@ copy_name(struct fy_copy *copy, const struct ast_expr *expr)
 }
 
 struct ast_expr *
-fy_copy_expr(struct fy_copy *copy, const struct ast_expr *expr)
+fy_copy_expr(struct fy_form_copy *copy, const struct ast_expr *expr)
 {
     if (!expr || expr->kind == AST_NAME) {
         return expr ? copy_name(copy, expr) : NULL;
@@ -140,7 +140,7 @@ fy_copy_expr(struct fy_copy *copy, const struct ast_expr *expr)
 }
 
 static struct ast_expr *
-copy_list(struct fy_copy *copy, const struct ast_expr *list)
+copy_list(struct fy_form_copy *copy, const struct ast_expr *list)
 {
     struct ast_expr *first = NULL, **end = &first;
     for (; list; list = list->next) {
@@ -153,7 +153,7 @@ copy_list(struct fy_copy *copy, const struct ast_expr *list)
 /* ---- statements ---- */
 
 static struct ast_axis *
-copy_axes(struct fy_copy *copy, const struct ast_axis *list)
+copy_axes(struct fy_form_copy *copy, const struct ast_axis *list)
 {
     struct ast_axis *first = NULL, **end = &first;
     for (; list; list = list->next) {
@@ -173,7 +173,7 @@ copy_axes(struct fy_copy *copy, const struct ast_axis *list)
 }
 
 static struct ast_dimension *
-copy_dimensions(struct fy_copy *copy, const struct ast_dimension *list)
+copy_dimensions(struct fy_form_copy *copy, const struct ast_dimension *list)
 {
     struct ast_dimension *first = NULL, **end = &first;
     for (; list; list = list->next) {
@@ -189,7 +189,7 @@ copy_dimensions(struct fy_copy *copy, const struct ast_dimension *list)
 }
 
 static struct ast_clause *
-copy_clauses(struct fy_copy *copy, const struct ast_clause *list)
+copy_clauses(struct fy_form_copy *copy, const struct ast_clause *list)
 {
     struct ast_clause *first = NULL, **end = &first;
     for (; list; list = list->next) {
@@ -210,7 +210,7 @@ copy_clauses(struct fy_copy *copy, const struct ast_clause *list)
 
 /* What a plan was made for is no pointer of the form: nothing is said of it. */
 static struct ast_expr *
-copy_opaque(struct fy_copy *copy, const struct ast_expr *list)
+copy_opaque(struct fy_form_copy *copy, const struct ast_expr *list)
 {
     struct ast_expr *copied = copy_list(copy, list), **end = &copied;
     while (*end) {
@@ -224,7 +224,7 @@ copy_opaque(struct fy_copy *copy, const struct ast_expr *list)
 }
 
 struct ast_statement *
-fy_copy_statement(struct fy_copy *copy, const struct ast_statement *s)
+fy_copy_statement(struct fy_form_copy *copy, const struct ast_statement *s)
 {
     if (s->kind == AST_ALSO) {
         return NULL;

@@ -61,12 +61,10 @@ void fy_view_part(const struct fy_view *view, const int64_t *lo,
  * sides stay unbounded. */
 void fy_view_shift(struct fy_view *view, int64_t lo0, int64_t lo1);
 
-/*
- * Axes 0 and 1 as rows, one for each index of the one that is not `inner'.
- * fy_view_rows(): how many have an element of the view, from *first on.
- * fy_view_row(): how many elements of axis `inner' one has, from *first on.
- */
+/* Axes 0 and 1 as rows, one for each index of the one that is not `inner': how many
+ * have an element of the view, from *first on. */
 int64_t fy_view_rows(const struct fy_view *view, int inner, int64_t *first);
+/* How many elements along axis `inner' such a row has, from *first on. */
 int64_t fy_view_row(const struct fy_view *view, int inner, int64_t row,
                     int64_t *first);
 
