@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * annotations/model/eval.c: values, overflow, laziness, and models that are wrong.
+ * Long because each kind of expression has its rows here.
  */
 #include "config.h"
 
