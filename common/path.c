@@ -4,6 +4,7 @@
 #include "common/path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,4 +83,17 @@ fy_path_join(const char *base, const char *text, char out[PATH_MAX])
     }
     out[used] = '\0';
     return 0;
+}
+
+DIR *
+fy_folder_open(int at, const char *path)
+{
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !folder) {
+        int error = errno;
+        (void)close(fd);
+        errno = error;
+    }
+    return folder;
 }

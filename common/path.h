@@ -3,6 +3,7 @@
 #ifndef FERRY_COMMON_PATH_H
 #define FERRY_COMMON_PATH_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
@@ -23,6 +24,10 @@ fy_path_name(const char *path)
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
+
+/* The entries of the folder `path', as openat(2) takes it; the caller closes them. NULL
+ * with errno. */
+DIR *fy_folder_open(int at, const char *path);
 
 /* Whether the path is the folder or beneath it, by their texts: both absolute and
  * without "." and ".."; slashes at the folder's end do not count. */

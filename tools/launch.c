@@ -103,16 +103,13 @@ map_new_file(const char *path, size_t bytes)
 static void
 empty_folder(int fd)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *folder = fy_folder_open(fd, ".");
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
         (void)unlinkat(fd, entry->d_name, 0);
     }
     if (folder) {
         (void)closedir(folder);
-    } else if (copy >= 0) {
-        (void)close(copy);
     }
 }
 

@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/path.h"
+
 enum {
     DEPTH_MAX = 4096,  /* of a chain of parents */
     CHAIN_MAX = 8,     /* parents that wait, the stub included */
@@ -479,15 +481,9 @@ look(const struct fy_holders *holders, const char *name,
 {
     char path[64];
     (void)snprintf(path, sizeof path, "%.40s/fd", name);
-    int fd =
-        openat(dirfd(holders->proc), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *folder = fy_folder_open(dirfd(holders->proc), path);
     if (!folder) {
-        int error = errno;
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return unless_gone(error);
+        return unless_gone(errno);
     }
     const struct dirent *entry;
     bool any = false;
@@ -614,15 +610,9 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
 {
     char folder_path[64], text[PATH_MAX];
     (void)snprintf(folder_path, sizeof folder_path, "%.40s/fd", name);
-    int fd = openat(dirfd(holders->proc), folder_path,
-                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *folder = fy_folder_open(dirfd(holders->proc), folder_path);
     if (!folder) {
-        int error = errno;
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return may_be_ours(holders, name, error);
+        return may_be_ours(holders, name, errno);
     }
     bool found = false, any = false;
     size_t named = strlen(path);

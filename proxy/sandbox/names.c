@@ -22,6 +22,7 @@
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
+#include "common/path.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/sandbox/walk.h"
 #include "proxy/wire/transport.h"
@@ -114,17 +115,6 @@ is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static DIR *
-open_names(int folder)
-{
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir && fd >= 0) {
-        close(fd);
-    }
-    return dir;
-}
-
 /* Fills names->links with those of the folder. */
 static int
 find_links(struct fy_names *names, int folder, const char *shown)
@@ -136,7 +126,7 @@ find_links(struct fy_names *names, int folder, const char *shown)
         return 0;
     }
     forget_links(links);
-    DIR *dir = open_names(folder);
+    DIR *dir = fy_folder_open(folder, ".");
     struct dirent *entry;
     bool whole = dir;
     for (errno = 0; whole && (entry = readdir(dir)); errno = 0) {
@@ -179,7 +169,7 @@ static int
 check_below(struct fy_names *names, int folder, unsigned depth,
             const char *shown)
 {
-    DIR *dir = depth < DEPTH_MAX ? open_names(folder) : NULL;
+    DIR *dir = depth < DEPTH_MAX ? fy_folder_open(folder, ".") : NULL;
     if (!dir) {
         return refuse(names, shown, ": cannot be looked at for links", NULL);
     }

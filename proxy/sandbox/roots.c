@@ -288,16 +288,11 @@ links_are_plain(int root, const char *relative)
 static bool
 tree_is_plain(int folder, bool shallow, unsigned depth, unsigned *entries_left)
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *dir = fy_folder_open(folder, ".");
     bool plain = depth < FOLLOWED_DEPTH_MAX && dir;
     if (!dir) {
         /* Neither can the command; but be sure that it is for that reason. */
-        plain = copy < 0 && errno == EACCES;
-        if (copy >= 0) {
-            close(copy);
-        }
-        return plain;
+        return errno == EACCES;
     }
     struct dirent *entry;
     for (errno = 0; plain && (entry = readdir(dir)); errno = 0) {
@@ -308,19 +303,19 @@ tree_is_plain(int folder, bool shallow, unsigned depth, unsigned *entries_left)
         unsigned type = entry->d_type;
         struct stat about;
         if (type == DT_UNKNOWN) {
-            plain =
-                fstatat(copy, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0;
+            plain = fstatat(dirfd(dir), entry->d_name, &about,
+                            AT_SYMLINK_NOFOLLOW) == 0;
             type = plain ? IFTODT(about.st_mode) : DT_UNKNOWN;
         }
         plain = plain && *entries_left && --*entries_left;
         if (plain && type == DT_LNK) {
             char target[PATH_MAX];
-            ssize_t n =
-                readlinkat(copy, entry->d_name, target, sizeof target - 1);
+            ssize_t n = readlinkat(dirfd(dir), entry->d_name, target,
+                                   sizeof target - 1);
             target[n > 0 ? n : 0] = '\0';
             plain = n > 0 && is_plain(target);
         } else if (plain && type == DT_DIR && !shallow) {
-            int below = openat(copy, entry->d_name,
+            int below = openat(dirfd(dir), entry->d_name,
                                O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
             plain = below >= 0 &&
                     tree_is_plain(below, false, depth + 1, entries_left);
@@ -344,12 +339,8 @@ is_owned(const struct stat *about)
 static bool
 tree_is_owned(int folder, unsigned depth, unsigned *entries)
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *dir = fy_folder_open(folder, ".");
     if (!dir) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return false;
     }
     bool owned = true;
@@ -357,16 +348,16 @@ tree_is_owned(int folder, unsigned depth, unsigned *entries)
     /* ".." too: a long listing shows it. */
     for (errno = 0; owned && (entry = readdir(dir)); errno = 0) {
         struct stat about;
-        owned =
-            ++*entries <= FOLLOWED_MAX &&
-            fstatat(copy, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
-            is_owned(&about);
+        owned = ++*entries <= FOLLOWED_MAX &&
+                fstatat(dirfd(dir), entry->d_name, &about,
+                        AT_SYMLINK_NOFOLLOW) == 0 &&
+                is_owned(&about);
         if (!owned || !depth || !S_ISDIR(about.st_mode) ||
             strcmp(entry->d_name, ".") == 0 ||
             strcmp(entry->d_name, "..") == 0) {
             continue;
         }
-        int below = openat(copy, entry->d_name,
+        int below = openat(dirfd(dir), entry->d_name,
                            O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
         owned = below >= 0 && tree_is_owned(below, depth - 1, entries);
         if (below >= 0) {

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "common/sha256.h"
 #include "common/whole.h"
 #include "proxy/storage/tools.h"
@@ -40,9 +41,8 @@ compare(const void *a, const void *b)
 static int
 read_names(int fd, struct names *names)
 {
-    DIR *dir = fdopendir(fd);
+    DIR *dir = fy_folder_open(fd, ".");
     if (!dir) {
-        close(fd);
         return FY_ERR_IO;
     }
     int status = 0;
@@ -77,15 +77,7 @@ hash_folder(int fd, const struct stat *about, unsigned char out[32])
 {
     struct names names = {.at = malloc(NAMES_MAX * sizeof *names.at)};
     struct fy_sha256 digest;
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int status = FY_ERR_NOMEM;
-    if (copy < 0) {
-        status = FY_ERR_IO;
-    } else if (names.at) {
-        status = read_names(copy, &names);
-    } else {
-        close(copy);
-    }
+    int status = names.at ? read_names(fd, &names) : FY_ERR_NOMEM;
     if (!status) {
         qsort(names.at, names.n, sizeof *names.at, compare);
         int64_t seconds = about->st_mtim.tv_sec;

@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "common/whole.h"
 #include "proxy/storage/mounts.h"
 
@@ -111,18 +112,14 @@ static enum fy_serves
 serves(int process, uint64_t device)
 {
     enum fy_serves best = FY_SERVES_NOTHING;
-    int fd = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *folder = fy_folder_open(process, "fd");
     const struct dirent *entry;
     if (!folder) {
-        if (fd >= 0) {
-            close(fd);
-        }
         return FY_SERVES_PERHAPS;
     }
     while ((entry = readdir(folder))) {
         enum fy_serves one =
-            descriptor_serves(process, fd, entry->d_name, device);
+            descriptor_serves(process, dirfd(folder), entry->d_name, device);
         best = one > best ? one : best;
     }
     closedir(folder);

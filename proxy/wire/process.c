@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/path.h"
+
 enum {
     /* Which number behind the state, from 0. */
     PARENT = 0,
@@ -76,14 +78,7 @@ fy_threads_open(int proc, const char *name)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "%.40s/task", name);
-    int fd = strchr(name, '/')
-                 ? -1
-                 : openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *threads = fd >= 0 ? fdopendir(fd) : NULL;
-    if (fd >= 0 && !threads) {
-        (void)close(fd);
-    }
-    return threads;
+    return strchr(name, '/') ? NULL : fy_folder_open(proc, path);
 }
 
 bool
