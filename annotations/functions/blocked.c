@@ -121,7 +121,7 @@ find_unit(struct fy_front *front, const struct fy_unit *unit, const char *name)
         &front->known.functions,
         fy_arena_print(&front->arena, "%s %s", interface_of(unit), name));
 
-    return entry ? front->units[entry->value] : NULL;
+    return entry ? front->units.row[entry->value] : NULL;
 }
 
 /* The function of that name behind a prefix: one of a list, or the unit. NULL: none. */

@@ -6,7 +6,7 @@ tests_faults_inject_CFLAGS = $(AM_CFLAGS)
 
 # ferry, whose allocations can fail.
 check_PROGRAMS += tests/faults/ferry
-tests_faults_ferry_SOURCES = tools/main.c tests/faults/nomem.c tests/faults/frames.h
+tests_faults_ferry_SOURCES = tools/main.c tools/stack.c tests/faults/nomem.c tests/faults/frames.h
 tests_faults_ferry_CFLAGS = $(AM_CFLAGS)
 tests_faults_ferry_LDADD = libfytools.la
 

@@ -314,7 +314,7 @@ START_TEST(test_log_with_holes_reserves_no_memory)
     (void)fclose(file);
     make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
     HASH_ITER (hh, log.table.by_box, r, next) {
-        r->copy.element_bytes = 64;
+        r->copy.view.element_bytes = 64;
         r->elements_bytes = UINT64_C(7 * 9 * 11 * 8) * rows[_i].eighths;
     }
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);

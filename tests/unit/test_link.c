@@ -59,9 +59,9 @@ fy_connection_takes(const struct connection *connection, const struct stage *of)
 }
 
 void
-fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
+fy_loop_set(struct fy_loop *loop, struct fy_timer *timer, uint64_t delay_ns)
 {
-    ck_assert_ptr_eq(of, &session);
+    ck_assert_ptr_eq(loop, &session.loop);
     timer->due_ns = fy_clock_ns() + delay_ns;
 }
 
@@ -98,7 +98,7 @@ look(bool is_settled)
     while (fy_clock_ns() == before) {
     }
     session.scan.timer.due_ns = 0;
-    fy_link_scan(&session.scan.timer);
+    fy_link_scan(&session);
 }
 
 /* A stage that writes into a pipe which a process of here reads. */

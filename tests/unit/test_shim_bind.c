@@ -59,7 +59,8 @@ static char objects[MANY + 1][OBJECT_BYTES]
 static char originals[4];
 static void *startup, *anywhere, *global, *of_caller;
 static const void *asked; /* the caller that fy_original_find() was asked for */
-static bool is_code, no_memory;
+static const void *to_keep; /* that fy_keep_for() was asked for */
+static bool is_code, no_memory, no_stack, others_link, in_handler, cannot_keep;
 
 void *__real_mmap(void *, size_t, int, int, int, off_t);
 void *__wrap_mmap(void *, size_t, int, int, int, off_t);
@@ -78,6 +79,41 @@ __wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd,
 void
 fy_thunk_declined(void)
 {
+}
+
+/* Ferry's stack is the caller's here. */
+bool
+fy_stack_take(struct fy_frame *frame)
+{
+    return frame && !no_stack;
+}
+
+void
+fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *closure)
+{
+    (void)frame;
+    run(closure);
+}
+
+bool
+fy_others_link(void)
+{
+    return others_link;
+}
+
+bool
+fy_in_handler(const void *stack)
+{
+    (void)stack;
+    return in_handler;
+}
+
+bool
+fy_keep_for(const struct fy_object *user, const void *original)
+{
+    (void)user;
+    to_keep = original;
+    return !cannot_keep;
 }
 
 const char *
@@ -307,6 +343,32 @@ START_TEST(an_original_is_looked_for_in_turn)
     startup = &originals[0];
     bound_to(call(1, objects[MANY]), 1, 0, UINT64_MAX, &originals[0]);
     ck_assert_uint_eq(kept(1), 4);
+}
+END_TEST
+
+/* What a later RTLD_GLOBAL brought is bound once it stays loaded. */
+START_TEST(a_global_target_is_kept_first)
+{
+    bool *const refusals[] = {&no_stack, &others_link, &in_handler,
+                              &cannot_keep};
+    global = &originals[3];
+    for (unsigned i = 0; i < 4; i++) {
+        *refusals[i] = true;
+        to_keep = NULL;
+        bound_to(call(1, objects[0]), 1, 0, 0, &originals[3]);
+        ck_assert_uint_eq(kept(1), 0);
+        ck_assert((to_keep != NULL) == (i == 3));
+        *refusals[i] = false;
+    }
+    fy_filters = 1; /* nothing may be asked */
+    bound_to(call(1, objects[0]), 1, 0, 0, &originals[3]);
+    ck_assert_uint_eq(kept(1), 0);
+    fy_filters = 0;
+    bound_to(call(1, objects[0]), 1, (uintptr_t)objects[0], 0x800,
+             &originals[3]);
+    ck_assert_uint_eq(kept(1), 1);
+    ck_assert_ptr_eq(to_keep, &originals[3]);
+    global = NULL;
 }
 END_TEST
 
@@ -604,6 +666,7 @@ main(void)
     tcase_add_test(cases, names_that_the_filter_lacks);
     tcase_add_loop_test(cases, a_binding_is_of_the_callers_object, 1, 5);
     tcase_add_test(cases, an_original_is_looked_for_in_turn);
+    tcase_add_test(cases, a_global_target_is_kept_first);
     tcase_add_test(cases, a_name_without_a_target_ends_the_process);
     tcase_add_test(cases, what_may_be_unloaded_is_not_kept);
     tcase_add_test(cases, many_bindings);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop nests from text (pager/blocked/nest_read.c): what each part of the grammar
+ * Loop nests from text (annotations/model/nest.c): what each part of the grammar
  * becomes, and which texts are malformed.
  */
 #include "config.h"
@@ -10,12 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/blocked/nest.h"
+#include "annotations/model/nest.h"
 #include "tests/unit/runner.h"
-
-static const struct fy_algo_row row = {.name = "potrf",
-                                       .using = {"trsm", "gemm", "syrk"}};
-static const struct fy_algo algo = {.row = &row};
 
 /* Reads a copy that has no byte more, which AddressSanitizer watches; how much of it
  * was read, or -1. */
@@ -24,10 +20,11 @@ read_nest(const char *text, struct fy_nest *out)
 {
     char *copy = strdup(text);
     ck_assert_ptr_nonnull(copy);
-    const char *at = copy;
-    const bool good = fy_nest_read(&algo, &at, out);
-    ck_assert(at >= copy && at <= copy + strlen(copy));
-    const long length = good ? (long)(at - copy) : -1;
+    struct fy_nest_reader reader = {.at = copy};
+    const bool good = fy_nest_read(&reader, out);
+    ck_assert(reader.at >= copy && reader.at <= copy + strlen(copy));
+    ck_assert(good || reader.expected);
+    const long length = good ? (long)(reader.at - copy) : -1;
     free(copy);
     return length;
 }
@@ -59,39 +56,58 @@ END_TEST
 START_TEST(a_call_has_its_condition_routine_and_operands)
 {
     static const struct {
-        const char *call, *when;
+        const char *call, *when, *name;
         char factor;
-        uint8_t routine, noperands;
+        uint8_t noperands;
         struct fy_nest_operand operands[3];
     } rows[] = {
-        {"i: self(A);", "i", '+', FY_SELF, 1, {{.matrix = 'A'}}},
-        {"i = j: potrf(B);", "i=j", '+', FY_SELF, 1, {{.matrix = 'B'}}},
+        {"self(A);", "", "self", '+', 1, {{.matrix = 'A'}}},
+        {"i: self(A);", "i", "self", '+', 1, {{.matrix = 'A'}}},
         {"i > j = k: trsm(C[k]);",
          "i>j=k",
+         "trsm",
          '+',
          1,
-         1,
-         {{.matrix = 'C', .row = 'k'}}},
+         {{.matrix = 'C', .row = 'k', .rows = '='}}},
         {"i!j<k=l: gemm(- A[i,k], B[k,o]', =D[s,o]);",
          "i!j<k=l",
+         "gemm",
          '-',
-         2,
          3,
-         {{.matrix = 'A', .row = 'i', .col = 'k'},
-          {.matrix = 'B', .row = 'k', .col = 'o', .adjoint = true},
-          {.matrix = 'D', .row = 's', .col = 'o', .fresh = true}}},
-        {"i = k: syrk(a A, = B' );",
+         {{.matrix = 'A', .row = 'i', .col = 'k', .rows = '='},
+          {.matrix = 'B', .row = 'k', .col = 'o', .rows = '=', .adjoint = true},
+          {.matrix = 'D', .row = 's', .col = 'o', .rows = '=', .fresh = true}}},
+        {"i = k: syrk(alpha A, = B' );",
          "i=k",
+         "syrk",
          'a',
-         3,
          2,
          {{.matrix = 'A'}, {.matrix = 'B', .adjoint = true, .fresh = true}}},
-        {"i = k: syrk(cA[ i , j ] ' ) ;",
+        {"i = k: syrk(conj alpha A[ i , j ] ' ) ;",
          "i=k",
+         "syrk",
          'c',
-         3,
          1,
-         {{.matrix = 'A', .row = 'i', .col = 'j', .adjoint = true}}},
+         {{.matrix = 'A',
+           .row = 'i',
+           .col = 'j',
+           .rows = '=',
+           .adjoint = true}}},
+        {"gemm(0 A[k:, j], A[k+:, j], A[:k, j]);",
+         "",
+         "gemm",
+         '0',
+         3,
+         {{.matrix = 'A', .row = 'k', .col = 'j', .rows = '>'},
+          {.matrix = 'A', .row = 'k', .col = 'j', .rows = 'v'},
+          {.matrix = 'A', .row = 'k', .col = 'j', .rows = '^'}}},
+        {"trsm(unit A[k, k], =upper B);",
+         "",
+         "trsm",
+         '+',
+         2,
+         {{.matrix = 'A', .row = 'k', .col = 'k', .rows = '=', .triangle = '1'},
+          {.matrix = 'B', .triangle = 'U', .fresh = true}}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[128];
@@ -101,7 +117,7 @@ START_TEST(a_call_has_its_condition_routine_and_operands)
         const struct fy_nest_call *call = &nest.bodies[0].calls[0];
         ck_assert_str_eq(call->when, rows[i].when);
         ck_assert_int_eq(call->factor, rows[i].factor);
-        ck_assert_uint_eq(call->routine, rows[i].routine);
+        ck_assert_str_eq(call->name, rows[i].name);
         ck_assert_uint_eq(call->noperands, rows[i].noperands);
         for (unsigned k = 0; k < 3; k++) {
             const struct fy_nest_operand *got = &call->operands[k];
@@ -109,6 +125,8 @@ START_TEST(a_call_has_its_condition_routine_and_operands)
             ck_assert_msg(got->matrix == want->matrix &&
                               got->row == want->row && got->col == want->col &&
                               got->adjoint == want->adjoint &&
+                              got->rows == want->rows &&
+                              got->triangle == want->triangle &&
                               got->fresh == want->fresh,
                           "%s: operand %u", rows[i].call, k);
         }
@@ -116,18 +134,18 @@ START_TEST(a_call_has_its_condition_routine_and_operands)
 }
 END_TEST
 
-/* A second body goes down; what follows it is another loop's. */
-START_TEST(a_loop_has_two_bodies_at_most)
+/* Bodies behind the first go down; what follows the third is another loop's. */
+START_TEST(a_loop_has_three_bodies_at_most)
 {
     static const char body[] = "{ i = j: self(A); } ";
-    for (unsigned bodies = 1; bodies <= 4; bodies++) {
+    for (unsigned bodies = 1; bodies <= 5; bodies++) {
         char text[128] = "for i, j, k ";
         struct fy_nest nest;
         for (unsigned i = 0; i < bodies; i++) {
             strcat(strcat(text, i ? "down " : ""), body);
         }
         const long length = read_nest(text, &nest);
-        ck_assert_uint_eq(nest.nbodies, bodies < 2 ? 1 : 2);
+        ck_assert_uint_eq(nest.nbodies, bodies < 3 ? bodies : 3);
         ck_assert(!nest.bodies[0].down && nest.bodies[1].down == (bodies > 1));
         /* All of the bodies that were read, with the blank behind. */
         ck_assert_int_eq(length, (long)(12 + nest.nbodies * (sizeof body - 1) +
@@ -170,11 +188,12 @@ START_TEST(malformed_calls_are_refused)
         "i = j = k = l = o: self(A);", /* more than `when' has room for */
         "i = j self(A);",
         "i = j: (A);",
-        "i = j: herk(A);", /* not used by this one */
-        "i = j: sel(A);",
-        "i = j: selfs(A);",
-        "i = j: trs(A);",
-        "i = j: trsmm(A);",
+        "i = j: abcdefghijklmnop(A);", /* more than a name has room for */
+        "i = j: self(unitA);",
+        "i = j: self(A[k+]);",
+        "i = j: self(A[:]);",
+        "i = j: self(A[+:]);",
+        "i = j: self(conj A);",
         "i = j: self A;",
         "i = j: self();",
         "i = j: self(E);",
@@ -212,7 +231,7 @@ START_TEST(malformed_loops_are_refused)
         "fori, j, k { i = j: self(A); }",
         "for { i = j: self(A); }",
         "for i { i = j: self(A); }",
-        "for i, j { i = j: self(A); }",
+        "for each any i, j { i = j: self(A); }",
         "for i j, k { i = j: self(A); }",
         "for i, j k { i = j: self(A); }",
         "for m, j, k { i = j: self(A); }",
@@ -223,6 +242,8 @@ START_TEST(malformed_loops_are_refused)
         "for i, j, k, l { i = j: self(A); }",
         "for i, j, k i = j: self(A); }",
         "for i, j, k { i = j: self(A); } down ",
+        "for i, j, k { i = j: self(A); } then ",
+        "for i, j { i = j: self(A); } then for",
         "for i, j, k { i = j: self(A); } down { }",
         "for i, j, k { i = j: self(A); } down { i = j: self(E); }",
     };
@@ -252,11 +273,11 @@ END_TEST
 int
 main(void)
 {
-    Suite *suite = suite_create("nest_read");
-    TCase *cases = tcase_create("nest_read");
+    Suite *suite = suite_create("nest");
+    TCase *cases = tcase_create("nest");
     tcase_add_test(cases, a_loop_names_its_variables);
     tcase_add_test(cases, a_call_has_its_condition_routine_and_operands);
-    tcase_add_test(cases, a_loop_has_two_bodies_at_most);
+    tcase_add_test(cases, a_loop_has_three_bodies_at_most);
     tcase_add_test(cases, a_body_has_nine_calls_at_most);
     tcase_add_test(cases, malformed_calls_are_refused);
     tcase_add_test(cases, malformed_loops_are_refused);
