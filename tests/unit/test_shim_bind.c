@@ -574,10 +574,12 @@ END_TEST
 START_TEST(a_pointer_of_each_kind)
 {
     ck_assert_ptr_eq(fy_bind_pointer(1, &originals[0]), tables.stubs[0]);
-    /* What the name means everywhere is the exported function. */
-    global = &originals[1];
+    /* What the name means from the start on is the exported function. */
+    startup = &originals[1];
     ck_assert_ptr_eq(fy_bind_pointer(1, &originals[1]), (char *)&tables + 1001);
     ck_assert_ptr_eq(fy_bind_pointer(2, &originals[1]), tables.stubs[1]);
+    /* What a later RTLD_GLOBAL brought is not. */
+    global = &originals[2];
     ck_assert_ptr_eq(fy_bind_pointer(1, &originals[2]), tables.stubs[2]);
     /* A thunk, code of no object, a variable: as they are. */
     ck_assert_ptr_eq(fy_bind_pointer(1, tables.stubs[0]), tables.stubs[0]);
