@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Programs that are started under a small limit of the stack: ferry's own frames need
 # more, and what starts without ferry starts with it, under the same limit.
