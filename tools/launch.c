@@ -280,9 +280,6 @@ is_ours(const char *entry, size_t bytes)
             memcmp(entry + start, FY_PRELOAD_PLAIN, n) == 0);
 }
 
-/* Of the object that an outer ferry run has preloaded into this process. */
-extern const char ferry_image[] __attribute__((weak));
-
 struct variable {
     const char *name, *value; /* no value: it is taken out */
     char *entry;              /* "NAME=VALUE" */
@@ -374,14 +371,13 @@ fy_launch_environment(const char *preload, const struct fy_settings *settings)
         }
         entry += whole;
     }
-    /* An outer run's exec would put its own in where there is none. */
     text[0] = '\0';
     status = *preload
                  ? fy_settings_encode(settings, text, FY_SETTINGS_TEXT_BYTES)
                  : 0;
     struct variable variables[] = {
         {"LD_PRELOAD", *preload || kept ? list : NULL, NULL},
-        {FY_SETTINGS_ENV, *preload || ferry_image ? text : NULL, NULL},
+        {FY_SETTINGS_ENV, *preload ? text : NULL, NULL},
     };
     status = status ? status : change_environment(variables, 2);
 free_both:

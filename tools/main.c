@@ -8,7 +8,11 @@
 
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "common/settings.h"
 
 static const struct {
     const char *name;
@@ -52,9 +56,33 @@ print_help(void)
            "'ferry SUBCOMMAND --help' and ferry(1) say more.\n");
 }
 
+/* Of the library that an outer ferry run has preloaded into this process. */
+extern const char ferry_image[] __attribute__((weak));
+
+/*
+ * Starts the command again without an outer run's library, which would preload itself
+ * into what is executed here: also into a proxy's stages, where its file is not seen.
+ */
+static void
+start_alone(char **argv)
+{
+    static const char mark[] = "FERRY_STARTED_ALONE";
+    bool again = getenv(mark);
+    (void)unsetenv(mark);
+    if (!ferry_image || again || setenv(mark, "1", 1)) {
+        return;
+    }
+    if (!setenv(FY_SETTINGS_ENV, "", 1)) { /* to an outer run: none */
+        (void)execv("/proc/self/exe", argv);
+    }
+    (void)unsetenv(FY_SETTINGS_ENV);
+    (void)unsetenv(mark);
+}
+
 int
 main(int argc, char **argv)
 {
+    start_alone(argv);
     /* A second thread's own arena would be 64 MiB of addresses, and twice that
      * for a moment: under a limit (ulimit -v) whatever another thread wants just
      * then fails. */

@@ -89,6 +89,16 @@ else
     status "a run without ferry in one with it" 0 "$ferry" run --device host -- \
         "$ferry" run --device none -- sh -c 'grep -c ferry-preload- /proc/$$/maps; env | grep -c FERRY_SETTINGS; exit 0'
     equal "the inner one counts" "$(xargs <"$work/out")" "0 0"
+    mkdir -p "$work/nested"
+    printf '%s\n' a b >"$work/nested/f"
+    # Where a stage's sandbox shows files that may not be read.
+    cache=$(mktemp -d "${FERRY_BUILDDIR:-.}/nested-XXXXXX")
+    cache=$(cd "$cache" && pwd)
+    trap 'rm -rf "$work" "$cache"' EXIT
+    status "a run with a proxy in one with a device" 0 env XDG_CACHE_HOME="$cache" "$ferry" run --device host -- "$ferry" run --force \
+        --mount "$work/nested=loopback://$work/nested" --report="$work/nested.json" -- wc -l "$work/nested/f"
+    equal "its stage prints what it prints alone" "$(cat "$work/out" "$work/err")" "2 $work/nested/f"
+    status "its stage ran at the proxy" 0 grep -q '"placed": "loopback' "$work/nested.json"
 fi
 
 # Input and output go through.
