@@ -33,6 +33,22 @@ on_send(nghttp2_session *session, const uint8_t *bytes, size_t n, int flags,
                : (ssize_t)n;
 }
 
+/* Trailers go when all of the body has: they need no window, which the peer may
+ * never open (a stage that wrote nothing, or into another one; one whose reader
+ * takes no more). */
+static int
+send_trailers(struct fy_wire_stream *stream)
+{
+    if (stream->sending != FY_SENDING_REST || !stream->trailers ||
+        stream->queue.bytes) {
+        return 0;
+    }
+    stream->sending = FY_SENDING_OVER;
+    return nghttp2_submit_trailer(stream->wire->session, stream->id,
+                                  stream->trailers->fields,
+                                  stream->trailers->n);
+}
+
 /* A frame's head and its body, out of the stream's queue. */
 static int
 on_send_data(nghttp2_session *session, nghttp2_frame *frame,
@@ -50,7 +66,7 @@ on_send_data(nghttp2_session *session, nghttp2_frame *frame,
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (fy_rope_add(&wire->out, &wire->pool, head, 9) ||
-        fy_rope_move(&wire->out, &stream->queue, n)) {
+        fy_rope_move(&wire->out, &stream->queue, n) || send_trailers(stream)) {
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
     fy_wire_mark(stream);
@@ -77,6 +93,7 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
              uint32_t *flags, nghttp2_data_source *source, void *user)
 {
     struct fy_wire_stream *stream = fy_wire_find(user, id);
+    (void)session;
     (void)buffer;
     (void)source;
     if (!stream) {
@@ -86,7 +103,8 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
         return NGHTTP2_ERR_DEFERRED; /* its trailers went before */
     }
     size_t n = stream->queue.bytes < most ? stream->queue.bytes : most;
-    bool last = stream->sending == FY_SENDING_REST && n == stream->queue.bytes;
+    bool last = stream->sending == FY_SENDING_REST && !stream->trailers &&
+                n == stream->queue.bytes;
     if (!n && !last) {
         stream->waits = true;
         return NGHTTP2_ERR_DEFERRED;
@@ -97,13 +115,6 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
     if (last) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         stream->sending = FY_SENDING_OVER;
-        if (stream->trailers) {
-            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            if (nghttp2_submit_trailer(session, id, stream->trailers->fields,
-                                       stream->trailers->n)) {
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
-            }
-        }
     }
     return (ssize_t)n;
 }
@@ -375,15 +386,8 @@ fy_wire_finish(struct fy_wire *wire, int32_t id,
         stream->trailers = trailers;
     }
     stream->sending = FY_SENDING_REST;
-    /* All of the body was sent: its trailers need no window, which the peer may
-     * never open (a stage that wrote nothing, or into another one). */
-    if (stream->trailers && !stream->queue.bytes) {
-        stream->sending = FY_SENDING_OVER;
-        return nghttp2_submit_trailer(wire->session, id,
-                                      stream->trailers->fields,
-                                      stream->trailers->n)
-                   ? FY_ERR_NOMEM
-                   : FY_OK;
+    if (stream->trailers) {
+        return send_trailers(stream) ? FY_ERR_NOMEM : FY_OK;
     }
     resume(stream);
     return FY_OK;

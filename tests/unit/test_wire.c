@@ -504,6 +504,36 @@ START_TEST(limits_hold)
 }
 END_TEST
 
+/* The window is used up by the body, and opens no more. The body's last frame may be
+ * made already, and wait for the link, which is full, when the end is told. */
+START_TEST(trailers_need_no_window)
+{
+    const struct fy_wire_pair trailers[] = {{"ferry-exit", "0"}};
+    const size_t part = FY_WIRE_FRAME_BYTES, bytes = (size_t)(_i + 1) * part;
+    int32_t id = 0;
+    connect_both();
+    client.patterned = true;
+    ck_assert_int_eq(fy_wire_request(client.wire, "/stage", true, NULL, &id),
+                     0);
+    ck_assert_int_eq(fy_wire_grant(client.wire, id, bytes), 0);
+    run();
+    ck_assert_int_eq(fy_wire_respond(server.wire, id, 200, NULL, 0, true), 0);
+    for (size_t sent = 0; sent < bytes; sent += part) {
+        ck_assert_int_eq(
+            fy_wire_send(server.wire, id, pattern + sent % 253, part), 0);
+    }
+    while (step(&server)) {
+    }
+    ck_assert_int_eq(fy_wire_finish(server.wire, id, trailers, 1), 0);
+    run();
+    struct seen *c = find(&client, id);
+    ck_assert_uint_eq(c->body, bytes);
+    ck_assert(c->ended && c->closed && find(&server, id)->closed);
+    ck_assert_str_eq(c->trailers, "ferry-exit=0;");
+    disconnect();
+}
+END_TEST
+
 /* A signal does not wait behind a long body. */
 START_TEST(small_requests_go_first)
 {
@@ -682,6 +712,7 @@ main(void)
     tcase_add_test(tcase, either_side_cancels);
     tcase_add_test(tcase, a_peer_that_goes_ends_it);
     tcase_add_test(tcase, limits_hold);
+    tcase_add_loop_test(tcase, trailers_need_no_window, 0, 12);
     tcase_add_test(tcase, small_requests_go_first);
     tcase_add_test(tcase, large_heads_harm_nobody_else);
     tcase_add_test(tcase, a_silent_peer_is_noticed);
