@@ -33,20 +33,22 @@ on_send(nghttp2_session *session, const uint8_t *bytes, size_t n, int flags,
                : (ssize_t)n;
 }
 
-/* Trailers go when all of the body has: they need no window, which the peer may
- * never open (a stage that wrote nothing, or into another one; one whose reader
- * takes no more). */
+/* The end of a response goes when all of its body has, as a head: nghttp2 sends no
+ * DATA frame, not even an empty one, without a window, which the peer may never
+ * open (a stage that wrote nothing, or into another one; one whose reader takes no
+ * more). */
 static int
-send_trailers(struct fy_wire_stream *stream)
+send_end(struct fy_wire_stream *stream)
 {
-    if (stream->sending != FY_SENDING_REST || !stream->trailers ||
-        stream->queue.bytes) {
+    const struct fy_wire_trailers *trailers = stream->trailers;
+    if (stream->wire->role == FY_WIRE_CLIENT ||
+        stream->sending != FY_SENDING_REST || stream->queue.bytes) {
         return 0;
     }
     stream->sending = FY_SENDING_OVER;
     return nghttp2_submit_trailer(stream->wire->session, stream->id,
-                                  stream->trailers->fields,
-                                  stream->trailers->n);
+                                  trailers ? trailers->fields : NULL,
+                                  trailers ? trailers->n : 0);
 }
 
 /* A frame's head and its body, out of the stream's queue. */
@@ -66,7 +68,7 @@ on_send_data(nghttp2_session *session, nghttp2_frame *frame,
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (fy_rope_add(&wire->out, &wire->pool, head, 9) ||
-        fy_rope_move(&wire->out, &stream->queue, n) || send_trailers(stream)) {
+        fy_rope_move(&wire->out, &stream->queue, n) || send_end(stream)) {
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
     fy_wire_mark(stream);
@@ -100,7 +102,7 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (stream->sending >= FY_SENDING_OVER) {
-        return NGHTTP2_ERR_DEFERRED; /* its trailers went before */
+        return NGHTTP2_ERR_DEFERRED; /* its end went before */
     }
     size_t n = stream->queue.bytes < most ? stream->queue.bytes : most;
     bool last = stream->sending == FY_SENDING_REST && !stream->trailers &&
@@ -386,11 +388,10 @@ fy_wire_finish(struct fy_wire *wire, int32_t id,
         stream->trailers = trailers;
     }
     stream->sending = FY_SENDING_REST;
-    if (stream->trailers) {
-        return send_trailers(stream) ? FY_ERR_NOMEM : FY_OK;
+    if (wire->role == FY_WIRE_CLIENT) {
+        resume(stream);
     }
-    resume(stream);
-    return FY_OK;
+    return send_end(stream) ? FY_ERR_NOMEM : FY_OK;
 }
 
 int
