@@ -195,6 +195,21 @@ at_end(int fd)
            ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
+/* A signal of the client's ends it while it waits for its reader: what the reader
+ * has no room for goes with it, for the client waits for the end. It may have been
+ * done with writing here, but where it is read it is in the middle of that. */
+static bool
+is_cut(struct fy_server_stage *stage)
+{
+    int *status = &stage->result.status;
+    if (!stage->end.signalled || stage->state != FY_STAGE_EXITED ||
+        !(WIFSIGNALED(*status) || stage->end.last_signal)) {
+        return false;
+    }
+    *status = WIFEXITED(*status) ? stage->end.last_signal : *status;
+    return true;
+}
+
 /*
  * How many bytes, of `most', read(2) may take: those that were written before this
  * call; at the end `most'. What a stage writes when its input has ended is not
@@ -279,19 +294,8 @@ fy_pump_out(struct fy_server_stage *stage)
     for (int turn = 0; turn < TURNS; turn++) {
         size_t room = fy_wire_room(server->wire, exchange->stream);
         if (room == 0) {
-            /* A signal of the client's ends it while it waits for its reader:
-             * what the reader has no room for goes with it, for the client
-             * waits for the end. It may have been done with writing here, but
-             * where it is read it is in the middle of that. */
-            bool whole = at_end(stage->out.fd);
-            bool cut =
-                !whole && stage->end.signalled &&
-                stage->state == FY_STAGE_EXITED &&
-                (WIFSIGNALED(stage->result.status) || stage->end.last_signal);
-            if (stage->pump.output == FY_OUTPUT_OPENED && (whole || cut)) {
-                if (cut && WIFEXITED(stage->result.status)) {
-                    stage->result.status = stage->end.last_signal;
-                }
+            if (stage->pump.output == FY_OUTPUT_OPENED &&
+                (at_end(stage->out.fd) || is_cut(stage))) {
                 out_ended(stage);
                 return 0;
             }
@@ -379,7 +383,8 @@ fy_pump_err(struct fy_server_stage *stage)
     }
     for (int turn = 0; turn < TURNS; turn++) {
         size_t room = fy_wire_room(server->wire, exchange->stream);
-        if (room <= FY_PLACE_BYTES && !at_end(stage->err.fd)) {
+        if (room <= FY_PLACE_BYTES && !at_end(stage->err.fd) &&
+            !is_cut(stage)) {
             (void)fy_loop_watch(&server->loop, &stage->err, 0);
             return;
         }
