@@ -153,9 +153,11 @@ plan_default(struct fy_dl_call *call, uint32_t symbol, const char *name)
         return FY_DL_TAIL;
     }
     bool known = fy_object_at(call->caller, &caller) == 0;
-    for (int i = 0; i < 2; i++) { /* another thread may be closing it */
+    /* Another thread may be closing it. */
+    for (int i = 0; i < FY_KEEP_LOOKS; i++) {
         global = fy_scope_global(name);
-        if (!global || !known || fy_keep_for(&caller, global)) {
+        if (!global || !known ||
+            (fy_keep_for(&caller, global) && fy_scope_global(name) == global)) {
             break;
         }
     }
@@ -350,6 +352,7 @@ fy_wrap_dlclose(void *handle)
     fy_engine_after_change(told);
     fy_object_counts(&loaded, &after);
     if (before != after) {
+        fy_bind_forget_global();
         fy_engine_forget();
     }
     fy_bind_closing(-1);

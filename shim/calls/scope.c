@@ -25,7 +25,7 @@ fy_symbol_name(uint32_t symbol)
 enum {
     MAX_STARTUP = 48,  /* objects remembered; more are walked to */
     MAX_CLOSURE = 128, /* objects, of one caller's dependencies */
-    MAX_GLOBAL = 64,
+    MAX_GLOBAL = 64,   /* bits of find_gone() */
 };
 
 /* ---- one object after the other ------------------------------------------- */
@@ -128,8 +128,12 @@ struct closure {
     unsigned count;
     const ElfW(Dyn) * wanted;
     struct fy_object current;
+    const char *name;
+    ElfW(Sym) symbol; /* of that name */
+    bool found;
 };
 
+/* Looks while no object can be unloaded. */
 static int
 fetch(const struct fy_object *object, void *data)
 {
@@ -138,6 +142,11 @@ fetch(const struct fy_object *object, void *data)
         return 0;
     }
     closure->current = *object;
+    const ElfW(Sym) *symbol = fy_object_symbol(object, closure->name);
+    if (symbol) {
+        closure->symbol = *symbol;
+        closure->found = true;
+    }
     return 1;
 }
 
@@ -162,16 +171,15 @@ add_needed(const struct fy_object *object, void *data)
 void *
 fy_scope_local(const struct fy_object *root, const char *name)
 {
-    struct closure closure = {.count = 1, .current = *root};
+    struct closure closure = {.count = 1, .name = name};
     closure.member[0] = root->dynamic;
     for (unsigned at = 0; at < closure.count; at++) {
         closure.wanted = closure.member[at];
-        if (at > 0 && !fy_object_each(fetch, &closure)) {
+        if (!fy_object_each(fetch, &closure)) {
             continue; /* unloaded meanwhile */
         }
-        const ElfW(Sym) *symbol = fy_object_symbol(&closure.current, name);
-        if (symbol) {
-            return fy_object_address(&closure.current, symbol);
+        if (closure.found) {
+            return fy_object_address(&closure.current, &closure.symbol);
         }
         fy_object_each(add_needed, &closure);
     }
@@ -180,30 +188,89 @@ fy_scope_local(const struct fy_object *root, const char *name)
 
 /* ---- everything global ------------------------------------------------------------ */
 
-/* Dynamic sections of what was opened with RTLD_GLOBAL, in that order. */
+/* Dynamic sections of what was opened with RTLD_GLOBAL, in that order; NULL: of what has
+ * gone. Written under fy_lock(). */
 static const void *global_roots[MAX_GLOBAL];
 static unsigned global_count; /* more than MAX_GLOBAL: not all are known */
+static unsigned global_notes; /* calls of note_global() */
 
-void
-fy_bind_note_global(const void *dynamic)
+static void
+note_global(const void *dynamic)
 {
-    unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; dynamic && i < count && i < MAX_GLOBAL; i++) {
-        if (__atomic_load_n(&global_roots[i], __ATOMIC_RELAXED) == dynamic) {
+    unsigned count = __atomic_load_n(&global_count, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&global_notes, 1, __ATOMIC_RELEASE);
+    for (unsigned i = 0; i < count && i < MAX_GLOBAL; i++) {
+        if (global_roots[i] == dynamic) {
             return;
         }
-    }
-    if (!dynamic) {
-        __atomic_store_n(&global_count, MAX_GLOBAL + 1, __ATOMIC_RELEASE);
-        return;
-    }
-    /* Readers skip a place that is counted but not filled yet. */
-    if (count <= MAX_GLOBAL) {
-        count = __atomic_fetch_add(&global_count, 1, __ATOMIC_ACQ_REL);
     }
     if (count < MAX_GLOBAL) {
         __atomic_store_n(&global_roots[count], dynamic, __ATOMIC_RELEASE);
     }
+    if (count <= MAX_GLOBAL) {
+        __atomic_store_n(&global_count, count + 1, __ATOMIC_RELEASE);
+    }
+}
+
+void
+fy_bind_note_global(const void *dynamic)
+{
+    if (dynamic && fy_lock()) {
+        note_global(dynamic);
+        fy_unlock();
+    } else {
+        __atomic_store_n(&global_count, MAX_GLOBAL + 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* Bits of the places whose object has gone. */
+static uint64_t
+find_gone(void)
+{
+    uint64_t gone = 0;
+    for (unsigned i = 0; i < MAX_GLOBAL; i++) {
+        struct fy_object object;
+        const void *root = __atomic_load_n(&global_roots[i], __ATOMIC_ACQUIRE);
+        bool is_there =
+            root && fy_object_at(root, &object) == 0 && object.dynamic == root;
+        gone |= (uint64_t)(root && !is_there) << i;
+    }
+    return gone;
+}
+
+/* Places are never moved: a reader may stand at one. */
+static void
+clear(uint64_t gone)
+{
+    unsigned count = __atomic_load_n(&global_count, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < MAX_GLOBAL; i++) {
+        if (gone >> i & 1) {
+            __atomic_store_n(&global_roots[i], NULL, __ATOMIC_RELEASE);
+        }
+    }
+    while (count > 0 && count <= MAX_GLOBAL && !global_roots[count - 1]) {
+        count--;
+    }
+    __atomic_store_n(&global_count, count, __ATOMIC_RELEASE);
+}
+
+void
+fy_bind_forget_global(void)
+{
+    unsigned before;
+    bool again;
+    do { /* what was opened meanwhile may be where another has gone */
+        before = __atomic_load_n(&global_notes, __ATOMIC_ACQUIRE);
+        uint64_t gone = find_gone();
+        if (!gone || !fy_lock()) {
+            return;
+        }
+        again = before != global_notes;
+        if (!again) {
+            clear(gone);
+        }
+        fy_unlock();
+    } while (again);
 }
 
 void *

@@ -191,6 +191,8 @@ FY_HIDDEN void *fy_original_find(uint32_t symbol, const void *caller);
  * after start; NULL: which one could not be seen.
  */
 FY_HIDDEN void fy_bind_note_global(const void *dynamic);
+/* After a dlclose(): what has gone is global no more, nor what may come to its address. */
+FY_HIDDEN void fy_bind_forget_global(void);
 
 /*
  * As fy_original_find(), for objects that were opened with `root': those that
@@ -218,8 +220,12 @@ FY_HIDDEN void *fy_scope_anywhere(const char *name);
 /*
  * The object `user' has found `original' as glibc would tie it to that library: the
  * library stays until the user is unloaded. False: it is gone, or cannot be kept. Waits
- * for the dynamic linker, as glibc does. errno and dlerror() stay.
+ * for the dynamic linker, as glibc does. errno and dlerror() stay. Where another thread
+ * has closed the library before, what came to its address stays: look again, so often.
  */
+enum {
+    FY_KEEP_LOOKS = 8
+};
 FY_HIDDEN bool fy_keep_for(const struct fy_object *user, const void *original);
 /* After a dlclose(): lets go of what was kept for objects that are gone. */
 FY_HIDDEN void fy_keep_settle(void);

@@ -2,7 +2,8 @@
 /*
  * How long a library stays that was opened with RTLD_GLOBAL and closed, while others
  * have found its work(): kept ACTION LIBRARY PLUGIN [LIBRARY PLUGIN].
- * -DLIBRARY: work(), and a word when it goes. -DPLUGIN: asks for work() in every way.
+ * -DLIBRARY: work(), and a word when it goes. -DPLUGIN: asks for work() in every way;
+ * -DSLOW: its constructor tells so and takes its time.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef int function(int);
 
@@ -64,6 +66,16 @@ gone(void)
 {
     puts("a plugin goes");
 }
+
+#ifdef SLOW
+__attribute__((constructor)) static void
+comes(void)
+{
+    if (write(100, "", 1) == 1) {
+        usleep(300000);
+    }
+}
+#endif
 
 #ifdef TABLE
 function *const table[] = {work};
@@ -214,6 +226,58 @@ by_two(char **files)
     dlclose(plugin[1]);
 }
 
+/* Opened once more it is another object, often where it was: for its opener alone, or
+ * behind the other library. */
+static void
+by_address(char **files)
+{
+    void *first = open_file(files[0], RTLD_NOW | RTLD_GLOBAL);
+    dlclose(first);
+    first = open_file(files[0], RTLD_NOW | RTLD_LOCAL);
+    printf("%d\n", ask('d') == NULL);
+    dlclose(first);
+    first = open_file(files[0], RTLD_NOW | RTLD_GLOBAL);
+    void *second = open_file(files[2], RTLD_NOW | RTLD_GLOBAL);
+    dlclose(first);
+    void *user = open_file(files[1], RTLD_LAZY);
+    function *f = (function *)dlsym(user, "again");
+    printf("%d\n", f(1));
+    first = open_file(files[0], RTLD_NOW | RTLD_GLOBAL);
+    finish("address", f, user);
+    dlclose(first);
+    dlclose(second);
+}
+
+static void *
+open_slow(void *file)
+{
+    return open_file(file, RTLD_LAZY);
+}
+
+/* The first call comes while another thread opens a library. */
+static void
+by_opener(char **files)
+{
+    pthread_t thread;
+    int ends[2];
+    char byte;
+    void *slow, *handle = open_file(files[0], RTLD_NOW | RTLD_GLOBAL);
+    void *user = open_file(files[1], RTLD_LAZY);
+    function *f = (function *)dlsym(user, "again");
+    if (pipe(ends) != 0 || dup2(ends[1], 100) != 100) {
+        exit(1);
+    }
+    pthread_create(&thread, NULL, open_slow, files[2]);
+    if (read(ends[0], &byte, 1) != 1) {
+        exit(1);
+    }
+    printf("%d\n", f(1));
+    pthread_join(thread, &slow);
+    dlclose(handle);
+    printf("there: %d\n", is_there(files[0]));
+    finish("opener", f, user);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -233,6 +297,10 @@ main(int argc, char **argv)
         by_plugin(*argv[4], RTLD_LAZY, argv[2], argv[3]);
     } else if (strcmp(action, "two") == 0 && argc > 5) {
         by_two(argv + 2);
+    } else if (strcmp(action, "address") == 0 && argc > 4) {
+        by_address(argv + 2);
+    } else if (strcmp(action, "opener") == 0 && argc > 4) {
+        by_opener(argv + 2);
     } else {
         return 2;
     }

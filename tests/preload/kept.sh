@@ -83,4 +83,5 @@ kept 2 lazy "$library" "$t/table.so" t
 kept 2 lazy "$library" "$t/needs1000.so" d
 kept 2 lazy "$library" "$t/needs3000.so" d
 kept 3 two "$library" "$t/needs1000.so" "$t/lib2000.so" "$t/needs2000.so"
+kept 2 address "$library" "$t/lazy.so" "$t/lib2000.so"
 finish
