@@ -269,34 +269,52 @@ revive(const struct fy_binding *wanted)
 
 struct target {
     const struct fy_frame *frame;
+    const char *name;
     const void *original;
-    bool stays;
+    bool stays, gone;
 };
 
-/* Not where the dynamic linker may be in the middle of something. */
+/*
+ * Not in a handler: the dynamic linker may be in the middle of something. While other
+ * threads are in it, which may wait for this one, not for what the user has brought: glibc
+ * waits for them only where it notes what a library depends on.
+ */
 static void
 keep(void *closure)
 {
     struct target *target = closure;
     struct fy_object user;
-    target->stays = fy_object_at(target->frame->caller, &user) != 0 ||
-                    (!fy_in_handler(target->frame->registers.stack) &&
-                     fy_keep_for(&user, target->original));
+    if (fy_object_at(target->frame->caller, &user) != 0) {
+        target->stays = true;
+    } else if (!fy_in_handler(target->frame->registers.stack)) {
+        target->stays =
+            (fy_others_link() &&
+             fy_scope_local(&user, target->name) == target->original) ||
+            (fy_keep_for(&user, target->original) &&
+             fy_scope_global(target->name) == target->original);
+        target->gone = !target->stays;
+    }
 }
 
 /*
- * A lazily bound reference: from now on its target stays. False, and the next call asks:
- * the dynamic linker may wait for this thread, or nothing may be asked.
+ * The original of a lazily bound reference to what RTLD_GLOBAL opened, or NULL. *out_stays:
+ * from now on it stays; else, where nothing may be asked, the next call asks.
  */
-static bool
-keep_target(struct fy_frame *frame, const void *original)
+static void *
+find_global(struct fy_frame *frame, const char *name, bool *out_stays)
 {
-    struct target target = {.frame = frame, .original = original};
-    if (!__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) && !fy_others_link() &&
-        fy_stack_take(frame)) {
-        fy_stack_run(frame, keep, &target); /* until fy_thunk_miss leaves it */
+    struct target target = {.frame = frame, .name = name, .gone = true};
+    for (int i = 0; i < FY_KEEP_LOOKS && target.gone; i++) {
+        void *found = fy_scope_global(name);
+        target =
+            (struct target){.frame = frame, .name = name, .original = found};
+        if (found && !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) &&
+            fy_stack_take(frame)) {
+            fy_stack_run(frame, keep, &target); /* fy_thunk_miss leaves it */
+        }
     }
-    return target.stays;
+    *out_stays = target.stays;
+    return (void *)(uintptr_t)target.original;
 }
 
 const struct fy_binding *
@@ -307,8 +325,9 @@ fy_bind_call(struct fy_frame *frame)
     const char *name = fy_symbol_name(symbol);
     void *original = fy_scope_startup(name);
     bool for_all = original, stays = true;
-    if (!original && (original = fy_scope_global(name))) {
-        stays = keep_target(frame, original);
+    if (!original) {
+        original = find_global(frame, name, &stays);
+        stays = stays || !original;
     }
     if (!original) {
         original = fy_original_find(symbol, frame->caller);

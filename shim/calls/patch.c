@@ -315,7 +315,8 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     if (!original || fy_is_thunk(original) || (unbound && late->global)) {
         return 0; /* the last is looked up at the first call, as without us */
     }
-    if (late->global && !fy_keep_for(object, original)) {
+    if (late->global &&
+        (!fy_keep_for(object, original) || fy_scope_global(name) != original)) {
         return 0;
     }
     void *pointer = late->deep ? fy_bind_pointer(row, original)

@@ -33,6 +33,7 @@ compile -shared -fPIC -DLIBRARY -DTAG=3000 -DSILENT -o "$t/lib3000.so"
 compile -shared -fPIC -DPLUGIN -o "$t/needs3000.so" -L"$t" -l3000 -Wl,-rpath,"$t"
 compile -shared -fPIC -DPLUGIN -Wl,-z,lazy -o "$t/lazy.so"
 compile -shared -fPIC -DPLUGIN -Wl,-z,now -o "$t/now.so"
+compile -shared -fPIC -DPLUGIN -DSLOW -Wl,-z,lazy -o "$t/slow.so"
 compile -shared -fPIC -DPLUGIN -fno-plt -o "$t/noplt.so"
 compile -shared -fPIC -DPLUGIN -DTABLE -Wl,-z,lazy -o "$t/table.so"
 # The program's own reference is left to what it opens.
@@ -84,4 +85,5 @@ kept 2 lazy "$library" "$t/needs1000.so" d
 kept 2 lazy "$library" "$t/needs3000.so" d
 kept 3 two "$library" "$t/needs1000.so" "$t/lib2000.so" "$t/needs2000.so"
 kept 2 address "$library" "$t/lazy.so" "$t/lib2000.so"
+kept 2 opener "$library" "$t/lazy.so" "$t/slow.so"
 finish
