@@ -5,6 +5,7 @@
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 ferry=${FERRY_BUILDDIR:-.}/ferry
 . "$srcdir/tests/tap.sh"
+[ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitizers need larger stacks"
 [ -x "$ferry" ] || { not_ok "$ferry is built"; finish; }
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-stack-XXXXXX")

@@ -139,7 +139,7 @@ START_TEST(a_loop_has_three_bodies_at_most)
 {
     static const char body[] = "{ i = j: self(A); } ";
     for (unsigned bodies = 1; bodies <= 5; bodies++) {
-        char text[128] = "for i, j, k ";
+        char text[256] = "for i, j, k ";
         struct fy_nest nest;
         for (unsigned i = 0; i < bodies; i++) {
             strcat(strcat(text, i ? "down " : ""), body);
