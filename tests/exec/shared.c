@@ -240,9 +240,11 @@ test_small_thread(void)
     }
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 16 << 10);
-    printf("%d\n", pthread_create(&thread, &attributes, start_many, words));
-    pthread_join(thread, &done);
-    printf("%d\n", done == words);
+    int error = pthread_create(&thread, &attributes, start_many, words);
+    if (error == 0) {
+        pthread_join(thread, &done);
+    }
+    printf("%d %d\n", error, done == words);
 }
 
 /* Writes over its arguments and environment, as setproctitle does. */
