@@ -2,7 +2,7 @@
 /*
  * glibc keeps a library loaded for each object that has found a name in it, by its own
  * references or dlsym(RTLD_DEFAULT), until that object goes. Under ferry it sees that
- * object find ferry's thunk. So ferry keeps the library, by a handle of its own: for
+ * object find ferry's thunk. So ferry keeps the library, by a second handle: for
  * objects of the start for ever, for others until a dlclose() has unloaded them.
  */
 #include "config.h"

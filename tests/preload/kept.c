@@ -208,7 +208,7 @@ by_error(const char *library)
     dlclose(handle);
 }
 
-/* Each plugin has its own, which nobody else sees; the program calls. */
+/* Each plugin has one, which no other object sees; the program calls. */
 static void
 by_two(char **files)
 {
