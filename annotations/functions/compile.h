@@ -96,7 +96,6 @@ struct fy_unit {
     uint32_t first;                /* first variant, or itself */
     uint32_t last; /* of the first variant: newest in the chain */
     struct fy_function row;
-    bool body_done;
 };
 
 struct fy_let_info {

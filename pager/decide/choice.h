@@ -23,7 +23,7 @@ struct fy_choice {
     double least_seconds;   /* of the device, with the least traffic */
 };
 
-/* What a process chooses by. */
+/* The inputs of a process's choices. */
 struct fy_chooser {
     const struct fy_settings *settings;
     const struct fy_rates *rates; /* one of the next two */
@@ -34,12 +34,12 @@ struct fy_chooser {
     bool opened;
     bool asked;         /* some thread has measured, or is about to */
     unsigned surprises; /* in a row */
-    uint64_t missed_ns; /* what calls would have gained, had it been open */
+    uint64_t missed_ns; /* that calls would have gained, had it been open */
     struct fy_learned learned;
     char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
 };
 
-/* What a call that has been timed taught, for the counters of its function. */
+/* The lessons of a timed call, for the counters of its function. */
 struct fy_tried {
     uint32_t function; /* row of the variant */
     bool trial;
@@ -92,8 +92,8 @@ void fy_choice_opened(struct fy_chooser *chooser);
 bool fy_choice_is_unmeasured(const struct fy_chooser *chooser,
                              const struct fy_lease *lease);
 /*
- * With the device for itself: measures what nobody has, once in a process.
- * `gemm' is the program's own dgemm_, or NULL.
+ * With the device for itself: measures rates not yet known, once in a process. `gemm'
+ * is the program's own dgemm_, or NULL.
  */
 void fy_choice_measure(struct fy_chooser *chooser, const struct fy_lease *lease,
                        void *gemm);

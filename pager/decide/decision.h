@@ -19,7 +19,7 @@ struct fy_decision {
     double original_seconds, device_seconds; /* predicted; 0: not asked */
     double actual_seconds;                   /* 0: did not run */
     struct fy_traffic traffic;
-    char note[256]; /* what the device said of its trouble, or "" */
+    char note[256]; /* the device's words on its trouble, or "" */
 };
 
 /* Any thread. Loses lines rather than failing; keeps errno. */

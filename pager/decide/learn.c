@@ -18,6 +18,7 @@
 enum {
     PROBES = 16,
     LEVELS = 4,
+    FEW = 4,    /* samples */
     FADES = 64, /* calls, until a plan of old says little */
 };
 
@@ -108,8 +109,8 @@ add(struct fy_learned_samples *samples, float sample)
     samples->median = sorted[(n - 1) / 2];
 }
 
-/* The variance of that median, where `mean' was expected. One sample that is far
- * off may be of an odd call, that loaded a kernel or started threads. */
+/* The variance of that median, where `mean' was expected. Up to three samples that are
+ * far off may be of odd calls, that loaded a kernel, or woke the threads of a BLAS. */
 static double
 variance(const struct fy_learned_samples *samples, double mean)
 {
@@ -117,7 +118,7 @@ variance(const struct fy_learned_samples *samples, double mean)
         samples->count < FY_LEARNED_RING ? samples->count : FY_LEARNED_RING;
     double off = (double)samples->median - mean;
 
-    return n == 1 ? 3 * noise + off * off / 2 : 1.57 * noise / n;
+    return n < FEW ? 3 * noise / n + off * off / (2 * n) : 1.57 * noise / n;
 }
 
 void

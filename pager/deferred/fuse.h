@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Consecutive deferred calls that are maps on the device, as one kernel: an
- * element is read once, goes through all of them in registers, and only what
- * somebody else needs is stored. What cannot be made into one stays as it is.
+ * Consecutive deferred calls that are maps on the device, as one kernel: an element is
+ * read once, goes through all of them in registers, and only results with another
+ * reader are stored. Calls that cannot be joined stay as they are.
  */
 #ifndef FERRY_PAGER_DEFERRED_FUSE_H
 #define FERRY_PAGER_DEFERRED_FUSE_H

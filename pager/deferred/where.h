@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which memory may be taken from under the program (pages.h): none that
- * somebody touches while holding a lock that giving it back needs. In doubt,
- * none. Called under the lock of pages.h.
+ * Which memory may be taken from under the program (pages.h): none that a thread may
+ * touch while holding a lock that giving it back needs. In doubt, none. Called under
+ * the lock of pages.h.
  */
 #ifndef FERRY_PAGER_DEFERRED_WHERE_H
 #define FERRY_PAGER_DEFERRED_WHERE_H

@@ -139,22 +139,22 @@ struct fy_device_ops {
      * then fails at once, only close() and a new open() make sense.
      */
     bool (*inherited)(struct fy_device *device);
-    /* What could be allocated in all, by now; changes where it is shared, and
-     * is 0 on a device that is lost. */
+    /* Bytes that could be allocated in all, by now; changes where the device is
+     * shared, and is 0 on a device that is lost. */
     uint64_t (*memory_bytes)(struct fy_device *device);
     /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
     void (*free)(struct fy_device *device, uint64_t address);
     /*
-     * Returns to the machine what is allocated by nobody. `threads': ends those that
-     * wait for work, if they can be ended; others start when there is some, and no
-     * other thread uses the device meanwhile. Unset: there is nothing of either.
+     * Returns memory without an owner to the machine. `threads': ends those that wait
+     * for work, if they can be ended; others start when there is some, and no other
+     * thread uses the device meanwhile. Unset: there is nothing of either.
      */
     void (*give_back)(struct fy_device *device, bool threads);
     /*
-     * Before a call that could use so many bytes: has other processes give back
-     * what they need not have; waits for that, at most until then (of
-     * CLOCK_MONOTONIC). With 0 when it is over. Unset: nobody else is there.
+     * Before a call that could use so many bytes: has other processes give back what
+     * they need not have; waits for that, at most until then (of CLOCK_MONOTONIC).
+     * With 0 when it is over. Unset: the device has no other users.
      */
     void (*claim)(struct fy_device *device, uint64_t bytes,
                   const struct timespec *until);
@@ -190,6 +190,12 @@ struct fy_device_ops {
     int (*stream_sync)(struct fy_stream *stream);
     int (*copy)(struct fy_stream *stream, const struct fy_copy *copy);
     int (*launch)(struct fy_stream *stream, const struct fy_launch *launch);
+    /*
+     * Copies the program's elements to `copy->device', an address of this process, by
+     * the threads that copy to the device; returns when that is done. Unset: one thread
+     * is as good. FY_ERR_FAULT: they cannot be read.
+     */
+    int (*save)(struct fy_device *device, const struct fy_copy *copy);
     /*
      * The device's own function of that name, for launch(); NULL: there is none
      * (no such library, or an older one). Unset where the program's own

@@ -15,7 +15,7 @@
 #include "pager/base/pick.h"
 #include "pager/engine/engine.h"
 
-/* What the engine keeps of each of the program's threads: zeros at first. */
+/* The engine's state of each of the program's threads: zeros at first. */
 struct fy_own_block {
     struct fy_declined {
         struct fy_learn_key key;

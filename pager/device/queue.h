@@ -42,7 +42,7 @@ struct fy_turns {
     int error;           /* of the stream when that was */
 };
 
-/* What a device does for its queues. Lock held, unless said otherwise. */
+/* Operations of a device on its queues. Lock held, unless said otherwise. */
 struct fy_queue_class {
     /* Sets the error text and returns `status'. Without the lock. */
     int (*fail)(struct fy_device *device, int status, const char *text);
@@ -97,7 +97,7 @@ bool fy_queue_run(struct fy_stream *stream);
 /* Nothing waits in the queue or is executed. Lock held. */
 bool fy_queue_is_idle(const struct fy_stream *stream);
 
-/* What operations on a device say in a forked child. */
+/* The answers of a device's operations in a forked child. */
 extern const char fy_queue_inherited[];
 
 #endif

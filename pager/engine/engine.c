@@ -217,11 +217,14 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .integer_bits = offload->bound.integer_bits,
         .sibling = state.services->sibling,
     };
+    const struct fy_rates *rates = fy_choice_rates(&state.chooser);
     bool missing = false;
     const struct fy_plan_options options = {
         .ops = state.ops,
         .device = lease->device,
         .budget_bytes = lease->budget_bytes,
+        .overlap_bytes =
+            rates->overlap > 0 ? (uint64_t)(rates->in_bytes / 1000) : 0,
         .random = state.settings->chunk_random,
         .seed = state.settings->chunk_seed,
         .missing = &missing,

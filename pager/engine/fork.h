@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a fork of the program means to each room of the engine. */
+/* The work of each room of the engine around a fork of the program. */
 #ifndef FERRY_PAGER_ENGINE_FORK_H
 #define FERRY_PAGER_ENGINE_FORK_H
 

@@ -54,6 +54,7 @@ fy_executor_new(struct fy_device *device, struct fy_executor **out)
         return FY_ERR_NOMEM;
     }
     x->device = device;
+    x->undo.device = device;
     x->ops = device->ops;
     for (int i = 0; i < FY_LANES; i++) {
         int status = fy_lane_init(&x->lanes[i], device, (enum fy_stream_kind)i);
@@ -335,7 +336,7 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
             continue;
         }
         if (r->loaded && x->schedule->views[r->key.view].once) {
-            return FY_ERR_NOFIT; /* it may have been written over */
+            return FY_ERR_NOFIT; /* an operand may have been written over */
         }
         r->loaded = true;
         int status =

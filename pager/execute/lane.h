@@ -30,12 +30,12 @@ void fy_lane_fini(struct fy_lane *lane);
 
 /* The turn that is reached when everything enqueued so far has run. */
 int fy_lane_mark(struct fy_lane *lane, uint64_t *turn) FY_MUST_CHECK;
-/* What is enqueued on `lane' from now on runs after `turn' of `other'. */
+/* Work enqueued on `lane' from now on runs after `turn' of `other'. */
 int fy_lane_after(struct fy_lane *lane, struct fy_lane *other,
                   uint64_t turn) FY_MUST_CHECK;
 /* Blocks until `turn' is reached. */
 int fy_lane_wait(struct fy_lane *lane, uint64_t turn) FY_MUST_CHECK;
-/* Blocks until the lane is empty, whatever failed; its first error. */
+/* Blocks until the lane is empty, also after a failure; its first error. */
 int fy_lane_drain(struct fy_lane *lane);
 
 #endif

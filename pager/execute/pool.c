@@ -81,7 +81,7 @@ fy_pool_close(struct fy_pool *pool, const char *why)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* What the device says of its last trouble; of NULL: of opening one. */
+/* The device's words on its last trouble; of NULL: on opening one. */
 static void
 take_note(const struct fy_pool *pool, char note[FY_POOL_NOTE_BYTES],
           struct fy_device *of)
@@ -162,7 +162,7 @@ take_member(struct fy_pool *pool, const struct timespec *until)
     return m;
 }
 
-/* The device as an exception has left it is no good for anybody. Lock held. */
+/* The device as an exception has left it is of no more use. Lock held. */
 static void
 leave_spoiled(struct fy_pool *pool)
 {
@@ -195,7 +195,7 @@ give_member(struct fy_pool *pool, struct fy_pool_member *m)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Nobody else does it meanwhile. */
+/* No other thread does it meanwhile. */
 static enum fy_reason
 open_device(struct fy_pool *pool, char note[FY_POOL_NOTE_BYTES])
 {
@@ -277,7 +277,7 @@ grant(struct fy_pool *pool, struct fy_pool_member *m, uint64_t useful_bytes,
         pthread_mutex_lock(&pool->lock);
         uint64_t unused =
             total > pool->granted_bytes ? total - pool->granted_bytes : 0;
-        /* Whoever is alone learns from the planner that nothing fits. */
+        /* A caller that is alone learns from the planner that nothing fits. */
         found = unused >= least || pool->granted_bytes == 0;
         if (found) {
             m->granted_bytes = unused < useful_bytes ? unused : useful_bytes;

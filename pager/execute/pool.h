@@ -17,7 +17,7 @@ enum {
     FY_POOL_NOTE_BYTES = 256,
 };
 
-/* What one call has until it gives it back. */
+/* All that one call has until it gives it back. */
 struct fy_lease {
     struct fy_device *device;
     struct fy_executor *executor;

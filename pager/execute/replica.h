@@ -12,7 +12,8 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Who holds the content. (Residency will add: being computed, armed.) */
+/* The place that holds the content. (Residency will add: being computed,
+ * armed.) */
 enum fy_replica_state {
     FY_REPLICA_HOST,   /* host memory alone; there may be a buffer already */
     FY_REPLICA_SHARED, /* both */

@@ -80,7 +80,7 @@ struct fy_schedule {
     bool (*accept)(void *planner);
 };
 
-/* What happened, for the report. Bytes count declared elements only. */
+/* The counts of a run, for the report. Bytes count declared elements only. */
 struct fy_traffic {
     uint64_t bytes_in, bytes_out;
     uint64_t chunks; /* steps that ran */

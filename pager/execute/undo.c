@@ -16,6 +16,7 @@
 
 enum {
     KEEP_BYTES = 32 << 20,  /* kept between transactions */
+    KEEP_SHARE = 32,        /* or that part of the machine's free memory */
     CHECK_BYTES = 64 << 20, /* from here on, ask how much memory there is */
 };
 
@@ -63,8 +64,12 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
     if (total <= undo->bytes) {
         return 0;
     }
-    if (touched > CHECK_BYTES && touched > fy_host_available_bytes() / 4 * 3) {
-        return FY_ERR_NOMEM;
+    if (touched > CHECK_BYTES) {
+        uint64_t available = fy_host_available_bytes();
+        if (touched > available / 4 * 3) {
+            return FY_ERR_NOMEM;
+        }
+        undo->keep_bytes = available / KEEP_SHARE;
     }
     fy_undo_release(undo, true);
     /* Where only declared elements of a box are touched, claim no more. */
@@ -94,8 +99,12 @@ move(const struct fy_undo *undo, const struct fy_replica *r,
     c.direction = direction;
     c.device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
     (void)fy_view_pack(&c.view, c.device_stride);
-    return direction == FY_TO_DEVICE ? fy_copy_run_host(&c)
-                                     : fy_copy_put_back(&c);
+    if (direction == FY_TO_HOST) {
+        return fy_copy_put_back(&c);
+    }
+    return undo->device && undo->device->ops->save
+               ? undo->device->ops->save(undo->device, &c)
+               : fy_copy_run_host(&c);
 }
 
 int
@@ -116,7 +125,7 @@ fy_undo_restore(const struct fy_undo *undo,
     struct fy_replica *r, *next;
     HASH_ITER (hh, table->by_box, r, next)
         if (r->logged) {
-            /* What is no longer there faults in the original, too. */
+            /* Memory that is no longer there faults in the original, too. */
             (void)move(undo, r, FY_TO_HOST);
         }
 }
@@ -124,7 +133,8 @@ fy_undo_restore(const struct fy_undo *undo,
 void
 fy_undo_release(struct fy_undo *undo, bool all)
 {
-    if (!undo->base || (!all && undo->bytes <= KEEP_BYTES)) {
+    if (!undo->base || (!all && (undo->bytes <= KEEP_BYTES ||
+                                 undo->bytes <= undo->keep_bytes))) {
         return;
     }
     (void)munmap(undo->base, undo->bytes);

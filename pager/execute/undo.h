@@ -11,6 +11,8 @@
 struct fy_undo {
     char *base; /* a mapping, kept between transactions while small */
     size_t bytes;
+    uint64_t keep_bytes; /* more is small on a machine with that much memory */
+    struct fy_device *device; /* whose threads save; NULL: the caller's does */
 };
 
 /*

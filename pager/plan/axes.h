@@ -27,6 +27,12 @@ bool fy_axis_is_splittable(const struct fy_planner *planner, unsigned axis);
 int fy_plan_shape(struct fy_planner *planner,
                   const struct fy_shape *shape) FY_MUST_CHECK;
 
+/*
+ * Of a call that fits whole but takes long on the link (options.overlap_bytes): the
+ * shape whose copies and kernels end first when they run side by side, each tile
+ * copied once. FY_ERR_NOFIT: it is to go whole.
+ */
+int fy_plan_overlapped(struct fy_planner *planner) FY_MUST_CHECK;
 /* Finds the shape that moves least and makes its plan. */
 int fy_plan_search(struct fy_planner *planner) FY_MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no schedule can beat, for the report: compulsory traffic, and for
- * products of matrices the known bounds (Smith et al. 2017 for gemm, Beaumont
- * et al. 2022 for syrk and Cholesky).
+ * Bounds that no schedule can beat, for the report: compulsory traffic, and for
+ * products of matrices the known bounds (Smith et al. 2017 for gemm, Beaumont et al.
+ * 2022 for syrk and Cholesky).
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What planners of pager/ share: a plan under construction. A *variant* is a
- * chunk call with everything filled in but addresses; steps that compute chunks
- * of one shape share it. Private to the planner.
+ * The planners' common ground: a plan under construction. A *variant* is a chunk call
+ * with everything filled in but addresses; steps that compute chunks of one shape
+ * share it. Private to the planner.
  */
 #ifndef FERRY_PAGER_PLAN_BUILD_H
 #define FERRY_PAGER_PLAN_BUILD_H
@@ -30,7 +30,9 @@ struct fy_slot {
     uint8_t word;   /* WORD: enum fy_word */
     uint32_t image; /* STRUCT: index in the variant's images */
     int64_t offset; /* bytes */
-    union fy_raw value;
+    /* A library of the device may load what is passed by its address with the
+     * alignment of its own complex types, which is that of their size. */
+    _Alignas(16) union fy_raw value;
     union fy_raw given; /* REFERENCE in a call of the function itself */
 };
 
@@ -138,10 +140,11 @@ struct fy_planner {
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
     /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
     void *workspace;
-    void *factors; /* what an algorithm needs beside the caller's operands */
+    void *factors; /* operands of an algorithm beside the caller's */
     struct fy_diagonal diagonal;
-    bool wants_finite; /* what is left in the first operand */
-    /* What the original says of its workspaces: stored when all went well. */
+    bool wants_finite; /* of results in the first operand */
+    /* The sizes that the original tells of its workspaces: stored when all went
+     * well. */
     struct fy_answer answers[FY_MAX_ANSWERS];
     uint32_t nanswers;
     struct fy_tile_entry *registry;

@@ -166,7 +166,7 @@ pack_strides(const struct fy_planner *planner, struct fy_scope *scope,
 }
 
 /*
- * What is required of a handle's strides was so of the call's own; a chunk of a
+ * The requirements on a handle's strides held for the call's own; a chunk of a
  * device's own function may have others.
  */
 static bool
@@ -233,7 +233,7 @@ pack_or_keep(const struct fy_planner *planner, struct fy_scope *scope,
     return check_chunk_requires(scope, packed);
 }
 
-/* The status integer of LAPACK: set by whoever accepts the result. */
+/* The status integer of LAPACK: set when the result is accepted. */
 static bool
 is_info(const struct fy_bound *bound, unsigned o)
 {
@@ -304,7 +304,7 @@ chunk_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
             tile->device_stride[0] = columns ? part->extent[1] : 1;
             tile->device_stride[1] = columns ? 1 : part->extent[0];
         }
-        /* What is only read may not be written by a part of it. */
+        /* A read-only operand may not be written by a part of it. */
         if ((part->access & ~whole->access) != 0 &&
             !(part->access == FY_ACCESS_INOUT &&
               whole->access == FY_ACCESS_OUT)) {
@@ -644,8 +644,8 @@ device_operand(void *state, unsigned o, struct fy_slot *slot)
     }
     slot->kind = FY_SLOT_TILE;
     if (chunk_call->tile_of[o] < 0) {
-        /* It is not accessed (alpha = 0). Libraries of vendors do not promise
-         * that, and there is little to compute. */
+        /* The operand is not accessed (alpha = 0). Libraries of vendors do not
+         * promise that, and there is little to compute. */
         return FY_ERR_UNSUPPORTED;
     }
     slot->tile = (uint8_t)chunk_call->tile_of[o];
@@ -686,8 +686,9 @@ chunk_device_call(struct chunk_call *chunk_call, struct fy_planner *planner,
             chunk_call->bound->integer_bits == 32) {
             continue;
         }
-        /* cuSOLVER's pivots are ints, whatever the caller's are: it reads the
-         * low halves. The high ones of results would be nobody's. */
+        /* cuSOLVER's pivots are 32-bit also where the caller's are 64-bit:
+         * cuSOLVER reads the low halves. The high halves of results would stay
+         * unset. */
         if (view->access != FY_ACCESS_IN || view->naxes != 1) {
             return FY_ERR_UNSUPPORTED;
         }

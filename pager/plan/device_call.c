@@ -236,7 +236,7 @@ drop_axis(struct fy_transform *t, unsigned axis)
 
     for (unsigned s = 0; s < 2; s++) {
         int64_t *embed = sides[s]->embed;
-        /* What lies between elements of the axes in front. */
+        /* The elements between those of the axes in front. */
         if (axis > 0 && __builtin_mul_overflow(embed[axis], embed[axis + 1],
                                                &embed[axis + 1])) {
             return FY_ERR_OVERFLOW;
@@ -277,7 +277,8 @@ check_side(const struct fy_transform *t, struct fy_transform_side *side)
         span > INT64_MAX / 64) {
         return FY_ERR_OVERFLOW;
     }
-    /* Nobody says what cuFFT makes of transforms of one and the same input. */
+    /* cuFFT's documents do not say what becomes of transforms of one and the
+     * same input. */
     return side->distance < 1 ? FY_ERR_UNSUPPORTED : FY_OK;
 }
 

@@ -7,11 +7,12 @@
 
 #include <stdlib.h>
 
+#include "pager/plan/axes.h"
 #include "pager/plan/build.h"
 #include "pager/plan/device_call.h"
 
-/* What the original would do beside the work, when it is not the one that runs
- * or not on the whole of its operands. */
+/* The original's side effects beside the work, for calls where the original
+ * does not run, or not on the whole of its operands. */
 static int
 stand_in(struct fy_planner *planner, bool blocked)
 {
@@ -43,7 +44,11 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     planner->options = *options;
     fy_planner_reset(planner);
     if (!options->random) {
-        status = fy_plan_whole(planner);
+        status = fy_plan_overlapped(planner);
+        if (status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) {
+            fy_planner_reset(planner);
+            status = fy_plan_whole(planner);
+        }
     }
     /* A device may have the parts of a function but not the whole. */
     if ((status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) &&

@@ -15,7 +15,7 @@
 
 /* The code behind an intercepted name. */
 struct fy_target {
-    void *original;  /* what the call would have reached */
+    void *original;  /* the function the call would have reached */
     uint32_t symbol; /* row of model->symbols it was called by */
     uint8_t integer_bits;
     /* As in struct fy_shim_services; NULL: no siblings. */
@@ -26,6 +26,12 @@ struct fy_plan_options {
     const struct fy_device_ops *ops; /* where chunk calls are launched */
     struct fy_device *device;        /* of `ops'; for resolve(), else unused */
     uint64_t budget_bytes;           /* device memory for the tiles of a step */
+    /*
+     * Where copies and kernels run side by side: what the link carries in about a
+     * millisecond. A call that moves many times more (search.c) is cut even where it
+     * fits, so that they do. 0: it goes whole.
+     */
+    uint64_t overlap_bytes;
     bool random; /* random chunk shapes, for tests and verify */
     uint64_t seed;
     uint32_t axes;      /* random: bit a: axis a is cut, and no other; 0: any */
@@ -43,7 +49,7 @@ struct fy_plan_options {
 struct fy_plan {
     struct fy_schedule schedule;
     struct fy_traffic predicted; /* as a perfect cache of the budget moves */
-    uint64_t lower_bound_bytes;  /* what any schedule must move */
+    uint64_t lower_bound_bytes;  /* the bytes that any schedule must move */
     double touched_bytes;        /* sum over steps of their tiles */
     const char *method;          /* "whole", "axes", or an algorithm's name */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call leaves behind when the original is not the one that runs: LAPACK
- * returns the best size of a workspace in its first element, which the original
- * tells when it is asked by its own query (-1 for the size); and NaNs and
- * infinities, which the original has its own way with, must not get past it.
+ * What a call must leave behind when the original does not run. LAPACK returns the
+ * best size of a workspace in its first element; the original tells that number when
+ * asked by its own query (-1 for the size). Operands with NaN or Inf go to the
+ * original, whose info then stands.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ enum {
 struct query {
     const struct fy_bound *bound;
     union fy_raw args[FY_MAX_ARGS];
-    /* What arguments point to instead of the caller's own. */
+    /* Memory that arguments point to instead of the caller's own. */
     _Alignas(16) unsigned char memory[FY_MAX_ARGS][QUERY_BYTES];
 };
 
@@ -230,7 +230,8 @@ fy_view_is_finite(const struct fy_view *view, enum fy_type element)
     return true;
 }
 
-/* What of an operand must be finite: all that is read, or a triangle of it. */
+/* The part of an operand that must be finite: all that is read, or a triangle
+ * of it. */
 static int
 wanted(const struct fy_bound *bound, unsigned o, struct fy_view *out)
 {

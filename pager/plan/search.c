@@ -19,6 +19,13 @@ enum {
     MAX_COUNTS = 24,
     MAX_FINALISTS = 12,
     SEARCH_STEPS = 1 << 14, /* finer shapes only if nothing coarser fits */
+    /* A call that fits is cut from so many times options.overlap_bytes on: on an H200
+     * dgemm of 2048 took 5.5 ms whole and 8.6 in pieces, 8192 60 and 63, 16384 314 and
+     * 233. */
+    OVERLAP_LEAST = 40,
+    OVERLAP_STEPS = 64, /* of a call that fits */
+    STEP_SHARE =
+        6, /* of options.overlap_bytes: what one more of its steps costs */
 };
 
 /* Weights of what is not traffic, in bytes of traffic. */
@@ -49,6 +56,7 @@ struct search {
     struct candidate best[MAX_FINALISTS];
     unsigned nbest;
     bool single_buffered;
+    double step_bytes; /* of a call that fits: the cost of a step; else 0 */
 };
 
 static void
@@ -89,7 +97,8 @@ static void
 list_counts(struct search *search, unsigned i)
 {
     int64_t extent = search->bound->extents[search->axis[i]];
-    int64_t most = extent < SEARCH_STEPS ? extent : SEARCH_STEPS;
+    int64_t steps = search->step_bytes > 0 ? OVERLAP_STEPS / 8 : SEARCH_STEPS;
+    int64_t most = extent < steps ? extent : steps;
     double count = 1;
 
     search->ncounts[i] = 0;
@@ -114,6 +123,26 @@ tile_share(const struct search *search, unsigned operand, const uint32_t *count)
 }
 
 /*
+ * Of a call that fits, in bytes of the link: what comes before the first step can
+ * run, and goes after the last one, while nothing else does; and the steps.
+ */
+static double
+rate_ends(const struct search *search, const uint32_t *count)
+{
+    double total = 0, steps = 1;
+
+    for (unsigned i = 0; i < search->naxes; i++) {
+        steps *= count[i];
+    }
+    for (unsigned o = 0; o < search->noperands; o++) {
+        double tile = search->bytes[o] * tile_share(search, o, count);
+        total +=
+            tile * ((search->read[o] ? 1 : 0) + (search->written[o] ? 1 : 0));
+    }
+    return steps > OVERLAP_STEPS ? -1 : total + steps * search->step_bytes;
+}
+
+/*
  * Rough traffic in bytes: an operand comes again with every turn of the loops
  * around the innermost one it spans; what stays free saves one sweep of it.
  */
@@ -122,6 +151,9 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
 {
     double total = 0, working = 0, saving = 0, steps = 1, touched = 0;
 
+    if (search->step_bytes > 0) {
+        return rate_ends(search, count);
+    }
     for (unsigned i = 0; i < search->naxes; i++) {
         steps *= count[i];
     }
@@ -304,6 +336,56 @@ trace_operand(const struct search *search, const struct fy_shape *shape,
     };
 }
 
+/*
+ * When a call that fits would end, in bytes of the link: each tile is copied in once,
+ * before its first step, and out after its last one; copies in, kernels and copies out
+ * go on side by side. Kernels are taken to last as long as copies in, whatever they
+ * do: then the order of the loops matters most.
+ */
+static int
+end_of(const struct search *search, const struct fy_access_trace *trace,
+       uint64_t steps, double *out)
+{
+    uint32_t *last = calloc(trace->ntiles + 1, sizeof(*last));
+    double in = 0, computed = 0, written = 0, all = 0;
+
+    if (!last) {
+        return FY_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < trace->naccesses; i++) {
+        last[trace->accesses[i].tile] = trace->accesses[i].step + 1;
+    }
+    for (unsigned o = 0; o < search->noperands; o++) {
+        all += search->read[o] ? search->bytes[o] : 0;
+    }
+    bool *there = calloc(trace->ntiles + 1, sizeof(*there));
+    for (uint32_t i = 0; there && i < trace->naccesses;) {
+        const uint32_t step = trace->accesses[i].step;
+        uint32_t end = i;
+        for (; end < trace->naccesses && trace->accesses[end].step == step;
+             end++) {
+            const struct fy_trace_access *row = &trace->accesses[end];
+            bool comes = !there[row->tile] && (row->access & FY_ACCESS_IN) != 0;
+            in += comes ? (double)trace->tiles[row->tile].bytes : 0;
+            there[row->tile] = true;
+        }
+        computed = (in > computed ? in : computed) + all / (double)steps +
+                   search->step_bytes;
+        for (; i < end; i++) {
+            const struct fy_trace_access *row = &trace->accesses[i];
+            if (last[row->tile] == step + 1 && row->access & FY_ACCESS_OUT) {
+                written = (computed > written ? computed : written) +
+                          (double)trace->tiles[row->tile].bytes;
+            }
+        }
+    }
+    *out = written > computed ? written : computed;
+    int status = there ? FY_OK : FY_ERR_NOMEM;
+    free(there);
+    free(last);
+    return status;
+}
+
 /* Traffic of a shape as a perfect cache has it. */
 static int
 rate_exactly(const struct search *search, const struct fy_shape *shape,
@@ -343,7 +425,9 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
         }
         status = fy_trace_run(&trace, search->budget, &traffic);
     }
-    if (status == FY_OK) {
+    if (status == FY_OK && search->step_bytes > 0) {
+        status = end_of(search, &trace, steps, out);
+    } else if (status == FY_OK) {
         *out = (double)traffic.bytes_in + (double)traffic.bytes_out +
                (double)steps * STEP_BYTES + touched * TOUCH_WEIGHT;
     }
@@ -352,7 +436,7 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
     return status;
 }
 
-/* The finalist that moves least. Returns new parts in *out. */
+/* The finalist that moves least, or ends first. Returns new parts in *out. */
 static int
 choose(const struct search *search, struct fy_shape *out)
 {
@@ -410,24 +494,54 @@ search_budget(struct fy_planner *planner, struct search *search)
     return status;
 }
 
+/* False: no axis can be cut. */
+static bool
+begin(const struct fy_planner *planner, struct search *search)
+{
+    search->bound = planner->bound;
+    search->budget = planner->options.budget_bytes;
+    for (unsigned a = 0; a < planner->bound->function->naxes; a++) {
+        if (search->naxes < MAX_CUT_AXES && fy_axis_is_splittable(planner, a)) {
+            search->axis[search->naxes] = a;
+            list_counts(search, search->naxes++);
+        }
+    }
+    describe_operands(search);
+    return search->naxes > 0;
+}
+
+int
+fy_plan_overlapped(struct fy_planner *planner)
+{
+    const uint64_t least = planner->options.overlap_bytes;
+    const struct fy_bound *bound = planner->bound;
+    struct search search = {.step_bytes = (double)least / STEP_SHARE};
+    double all = 0;
+
+    if (least == 0 ||
+        fy_compulsory_bytes(bound->views, bound->function->noperands) <=
+            OVERLAP_LEAST * least ||
+        !begin(planner, &search)) {
+        return FY_ERR_NOFIT;
+    }
+    for (unsigned o = 0; o < search.noperands; o++) {
+        all += search.bytes[o] * search.packing[o];
+    }
+    /* What rounding to the device's alignment adds is less than a sixteenth. */
+    return all > (double)search.budget / 16 * 15
+               ? FY_ERR_NOFIT
+               : search_budget(planner, &search);
+}
+
 int
 fy_plan_search(struct fy_planner *planner)
 {
-    const struct fy_bound *bound = planner->bound;
-    struct search search = {.bound = bound,
-                            .budget = planner->options.budget_bytes};
+    struct search search = {.step_bytes = 0};
     int status = FY_ERR_NOFIT;
 
-    for (unsigned a = 0; a < bound->function->naxes; a++) {
-        if (search.naxes < MAX_CUT_AXES && fy_axis_is_splittable(planner, a)) {
-            search.axis[search.naxes] = a;
-            list_counts(&search, search.naxes++);
-        }
-    }
-    if (search.naxes == 0) {
+    if (!begin(planner, &search)) {
         return FY_ERR_NOFIT;
     }
-    describe_operands(&search);
     /* Rounding to the device's alignment can pass the budget: ask for less. */
     for (unsigned i = 0; i < 4 && status == FY_ERR_NOFIT; i++) {
         status = search_budget(planner, &search);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a schedule moves when tiles are kept by the known future (Belady): the
- * number candidates are compared by, and the bounds nothing can beat.
+ * The bytes a schedule moves when tiles are kept by the known future (Belady): the
+ * number by which candidates are compared, and the bounds that no schedule can beat.
  */
 #include "config.h"
 

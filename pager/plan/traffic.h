@@ -10,7 +10,7 @@
 
 struct fy_trace_tile {
     uint64_t bytes;        /* declared elements: what a copy moves */
-    uint64_t device_bytes; /* what it occupies */
+    uint64_t device_bytes; /* the bytes it occupies */
 };
 
 struct fy_trace_access {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs an experiment in a forked child, so that whatever it does (fault, call
- * exit, hang) the host program goes on as if nothing had been. Parts of the
- * child's memory that must survive it lie in a shared mapping.
+ * Runs an experiment in a forked child, so that the host program goes on whatever the
+ * experiment does (fault, call exit, hang). Parts of the child's memory that must
+ * survive it lie in a shared mapping.
  */
 #ifndef FERRY_PAGER_VERIFY_CHILD_H
 #define FERRY_PAGER_VERIFY_CHILD_H

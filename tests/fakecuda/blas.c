@@ -335,6 +335,23 @@ scalar_bytes(const struct blas_call *call, bool real)
     return real && blas_complex(call) ? blas_bytes(call) / 2 : blas_bytes(call);
 }
 
+/*
+ * A scalar on the host. The library may load it with the alignment of its own
+ * complex types (16 bytes for cuDoubleComplex), which is that of their size.
+ */
+static int
+read_scalar(const void *from, void *to, size_t bytes)
+{
+    if (from == NULL) {
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    if ((uintptr_t)from % bytes != 0) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    memcpy(to, from, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 /* Scalars from the device, only now. */
 static int
 fetch_scalar(const void *from, void *to, size_t bytes)
@@ -404,7 +421,7 @@ static int
 issue(struct blas_call *call, const struct blas_routine *routine)
 {
     struct job job;
-    int status;
+    int status = CUBLAS_STATUS_SUCCESS;
 
     if (!valid(call->handle)) {
         return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -412,16 +429,16 @@ issue(struct blas_call *call, const struct blas_routine *routine)
     call->device_scalars =
         call->handle->pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
     if (!call->device_scalars) {
-        if (call->alpha != NULL) {
-            memcpy(call->alpha_value, call->alpha,
-                   scalar_bytes(call, routine->real_alpha));
-        }
-        if (call->beta != NULL) {
-            memcpy(call->beta_value, call->beta,
-                   scalar_bytes(call, routine->real_beta));
-        }
+        status = read_scalar(call->alpha, call->alpha_value,
+                             scalar_bytes(call, routine->real_alpha));
     }
-    status = routine->check(call);
+    if (!call->device_scalars && status == CUBLAS_STATUS_SUCCESS) {
+        status = read_scalar(call->beta, call->beta_value,
+                             scalar_bytes(call, routine->real_beta));
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = routine->check(call);
+    }
     if (status != CUBLAS_STATUS_SUCCESS) {
         fakecuda_note("bad-argument", "%s", call->name);
         return status;

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "tests/fakecuda/nvrtc_rows.h"
 
 #define KERNELS_MAX 32
+#define PATH_BYTES  256
 
 struct fake_program {
     char *source;
@@ -437,7 +439,7 @@ write_launchers(FILE *to, const char *source)
 static int
 compile(const char *folder, char *const *defines)
 {
-    char source[64], object[64], errors[64];
+    char source[PATH_BYTES], object[PATH_BYTES], errors[PATH_BYTES];
     char *arguments[33] = {
         "c++",
         "-std=c++17",
@@ -487,7 +489,7 @@ compile(const char *folder, char *const *defines)
 static unsigned char *
 whole_file(const char *folder, const char *name, size_t *bytes)
 {
-    char path[64];
+    char path[PATH_BYTES];
     unsigned char *content = NULL;
     FILE *file;
     long length;
@@ -532,7 +534,7 @@ static void
 remove_folder(const char *folder)
 {
     static const char *const names[] = {"kernel.cc", "kernel.so", "errors"};
-    char path[64];
+    char path[PATH_BYTES];
 
     for (size_t i = 0; i < 3; i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
@@ -541,31 +543,87 @@ remove_folder(const char *folder)
     (void)rmdir(folder);
 }
 
-static int
-build(struct fake_program *program, int arch, char *const *defines)
+/* The folder in FAKECUDA_COMPILED, a folder itself, of what the compiler makes of this
+ * text and these options; "" without FAKECUDA_COMPILED. */
+static void
+kept_folder(const char *text, char *const *defines, char kept[PATH_BYTES])
 {
-    char folder[] = "/tmp/fakecuda.XXXXXX", path[64];
-    unsigned char *content = NULL;
-    size_t bytes = 0;
-    int result = NVRTC_ERROR_INTERNAL_ERROR;
+    const char *folder = getenv("FAKECUDA_COMPILED");
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    kept[0] = '\0';
+    if (folder == NULL) {
+        return;
+    }
+    for (;; text = *defines++) {
+        for (const char *at = text; *at != '\0'; at++) {
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+        }
+        hash *= UINT64_C(1099511628211);
+        if (*defines == NULL) {
+            break;
+        }
+    }
+    (void)snprintf(kept, PATH_BYTES, "%s/%016" PRIx64, folder, hash);
+}
 
-    if (mkdtemp(folder) == NULL) {
-        return result;
+/* What is compiled of a program; the caller frees it. */
+static char *
+text_of(const struct fake_program *program)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+
+    if (to == NULL) {
+        return NULL;
     }
-    (void)snprintf(path, sizeof(path), "%s/kernel.cc", folder);
-    FILE *source = fopen(path, "w");
-    if (source == NULL) {
-        remove_folder(folder);
-        return result;
-    }
-    (void)fprintf(source, "enum { FAKECUDA_MEETS = %d };\n%s#line 1 \"%s\"\n",
+    (void)fprintf(to, "enum { FAKECUDA_MEETS = %d };\n%s#line 1 \"%s\"\n",
                   strstr(program->source, "__shared__") != NULL ||
                       strstr(program->source, "__syncthreads") != NULL,
                   prelude, program->name);
-    write_source(source, program->source);
-    write_launchers(source, program->source);
-    (void)fclose(source);
-    int status = compile(folder, defines);
+    write_source(to, program->source);
+    write_launchers(to, program->source);
+    return fclose(to) == 0 ? text : NULL;
+}
+
+/* Compiles a text in an empty folder; the compiler's exit status, or -1. */
+static int
+compile_text(const char *folder, const char *text, char *const *defines)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/kernel.cc", folder);
+    FILE *source = fopen(path, "w");
+    if (source == NULL) {
+        return -1;
+    }
+    bool written = fputs(text, source) >= 0;
+    return fclose(source) == 0 && written ? compile(folder, defines) : -1;
+}
+
+static int
+build(struct fake_program *program, int arch, char *const *defines)
+{
+    char made[] = "/tmp/fakecuda.XXXXXX", kept[PATH_BYTES], path[PATH_BYTES];
+    char *text = text_of(program);
+    unsigned char *content = NULL;
+    size_t bytes = 0;
+    int status = -1, result = NVRTC_ERROR_INTERNAL_ERROR;
+
+    if (text == NULL) {
+        return NVRTC_ERROR_OUT_OF_MEMORY;
+    }
+    kept_folder(text, defines, kept);
+    bool known = kept[0] != '\0' && access(kept, F_OK) == 0;
+    const char *folder = known ? kept : mkdtemp(made);
+    if (known) {
+        (void)snprintf(path, sizeof(path), "%.*s/kernel.so", PATH_BYTES - 16,
+                       kept);
+        status = access(path, F_OK) != 0;
+    } else if (folder != NULL) {
+        status = compile_text(folder, text, defines);
+    }
+    free(text);
     if (status == 0) {
         content = whole_file(folder, "kernel.so", &bytes);
         program->image =
@@ -578,7 +636,10 @@ build(struct fake_program *program, int arch, char *const *defines)
         program->log = (char *)whole_file(folder, "errors", &bytes);
         result = NVRTC_ERROR_COMPILATION;
     }
-    remove_folder(folder);
+    if (!known && folder != NULL &&
+        (status < 0 || kept[0] == '\0' || rename(folder, kept) != 0)) {
+        remove_folder(folder);
+    }
     return result;
 }
 

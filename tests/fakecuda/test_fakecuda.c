@@ -172,12 +172,13 @@ peek(const volatile int *at)
 }
 
 /* A stream that stops until it is told to go on. */
-static sem_t go;
+static sem_t go, held;
 
 static void
 wait_for_go(void *unused)
 {
     (void)unused;
+    (void)sem_post(&held);
     while (sem_wait(&go) != 0) {
     }
 }
@@ -185,7 +186,7 @@ wait_for_go(void *unused)
 static void
 stop(CUstream which)
 {
-    HOLDS(sem_init(&go, 0, 0) == 0);
+    HOLDS(sem_init(&go, 0, 0) == 0 && sem_init(&held, 0, 0) == 0);
     HOLDS(CU(cuLaunchHostFunc, which, P(wait_for_go), P(NULL)) == 0);
 }
 
@@ -688,6 +689,8 @@ forked(void)
     HOLDS(CU(cublasCreate_v2, &handle) == 0);
     CUstream on = stream();
     stop(on); /* a lock held, a thread that the child has not */
+    while (sem_wait(&held) != 0) { /* it holds no lock of a sanitizer's then */
+    }
     pid_t pid = fork();
     if (pid == 0) {
         HOLDS(CU(cuMemAlloc_v2, &address, P(64)) == 3);

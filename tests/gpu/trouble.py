@@ -175,17 +175,18 @@ def jumping(bench):
                     source, "-lblas", "-lpthread", "-lm"], check=True)
     done = subprocess.run(
         [FERRY, "run", "--no-discover", "--early", "--device", "cuda", "--force",
-         "--report=" + bench.report, "--", program, "jump"],
+         "--report=" + bench.report, "--", program, "jump", "1500"],
         env=fake.environment(reference[0] + ":" + FAKE, FAKECUDA_DELAY="1000"),
         capture_output=True, text=True, timeout=300, check=False)
     with open(bench.report, encoding="utf-8") as file:
         row = json.load(file)["functions"][0]
     os.unlink(bench.report)
-    # Some of the 30 jumps come before a call is accepted.
+    # Some of the 30 jumps come before a call is accepted: how many is chance. 4 calls
+    # come behind them.
     check(done.returncode == 0 and done.stdout ==
           "jumped enough: 1, not to be cancelled: 0\n"
           "afterwards: 0 wrong\n" + 3 * "another thread: 0 wrong\n" and
-          row["offloaded"] >= 15, "handlers that jump out of calls",
+          row["offloaded"] >= 8, "handlers that jump out of calls",
           (done, row))
 
 

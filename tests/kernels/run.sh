@@ -16,7 +16,9 @@ command -v c++ >/dev/null || skip_all "the fake NVRTC needs c++"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 XDG_CACHE_HOME=$work/cache
-export XDG_CACHE_HOME
+FAKECUDA_COMPILED=$work/compiled # the same text is compiled once, whoever asks
+export XDG_CACHE_HOME FAKECUDA_COMPILED
+mkdir "$work/compiled"
 
 # on DEVICE ANNOTATIONS PART: all numbers are right, and as many as without ferry; what
 # ferry says in $work/err

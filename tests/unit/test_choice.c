@@ -306,6 +306,42 @@ START_TEST(opened_to_see)
 }
 END_TEST
 
+/*
+ * As seen on an H200's host: the model is right about a small dgemv, but the BLAS's first
+ * two calls take two hundred times as long, while its threads wake. Two such calls
+ * do not send all others to the card.
+ */
+START_TEST(first_calls_that_are_slow)
+{
+    static const double model_seconds[FY_SIDES] = {
+        [FY_SIDE_ORIGINAL] = 4.6e-5, [FY_SIDE_DEVICE] = 2.9e-4};
+    const struct fy_learn_key key = {1, 2, fy_learn_size(131072, 528384)};
+    const double prior[FY_SIDES] = {0.4, 0.4};
+    struct fy_learned learned;
+    unsigned originals = 0;
+
+    fy_learn_start(&learned);
+    learned.all_spent = 1; /* trials may cost something */
+    for (unsigned i = 0; i < 100; i++) {
+        double seconds[FY_SIDES];
+        struct fy_advice advice;
+        struct fy_pick pick;
+        fy_learn_ask(&learned, &key, prior, &advice);
+        for (unsigned side = 0; side < FY_SIDES; side++) {
+            seconds[side] = model_seconds[side] * advice.factor[side];
+        }
+        fy_learn_pick(&learned, &advice, seconds, &pick);
+        double took = pick.side == FY_SIDE_DEVICE ? 7e-4
+                      : originals < 2             ? 2e-3
+                                                  : 1e-5;
+        originals += pick.side == FY_SIDE_ORIGINAL;
+        (void)fy_learn_took(&learned, &key, &pick, model_seconds[pick.side],
+                            took);
+    }
+    ck_assert_msg(originals >= 90, "%u of 100", originals);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -315,6 +351,7 @@ main(void)
 
     model = calls_model(files_of_blas, 2);
     tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, first_calls_that_are_slow);
     tcase_add_test(cases, opened_to_see);
     tcase_add_loop_test(cases, sweeps, 0, MACHINES);
     suite_add_tcase(suite, cases);

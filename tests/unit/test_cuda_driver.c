@@ -209,6 +209,7 @@ static const struct {
     {"event_create", TEXT(cuEventCreate)},
     {"event_destroy", TEXT(cuEventDestroy)},
     {"event_record", TEXT(cuEventRecord)},
+    {"event_query", TEXT(cuEventQuery)},
     {"event_sync", TEXT(cuEventSynchronize)},
     {"module_load", TEXT(cuModuleLoadDataEx)},
     {"module_unload", TEXT(cuModuleUnload)},

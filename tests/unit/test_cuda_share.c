@@ -475,11 +475,11 @@ START_TEST(test_idle_process_gives_back)
     struct timespec until = seconds_from_now(200);
     share_machine();
     struct other other = start(take_and_free);
-    tell(&other, 't');
-    tell(&other, 'f');
     struct fy_device *device = open_here();
     const struct fy_device_ops *ops = device->ops;
     uint64_t address;
+    tell(&other, 't');
+    tell(&other, 'f'); /* it keeps that for a moment */
     ck_assert_uint_lt(ops->memory_bytes(device), 20 * MIB);
     ops->claim(device, 50 * MIB, &until);
     ck_assert_uint_ge(ops->memory_bytes(device), 50 * MIB);

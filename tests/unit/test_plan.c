@@ -453,6 +453,40 @@ START_TEST(axes_that_are_cut)
 }
 END_TEST
 
+/* A call that fits is cut where it takes long on the link, and moves no more for it. */
+START_TEST(a_call_that_fits_is_cut_by_time)
+{
+    static const struct {
+        uint64_t overlap_bytes, budget_bytes;
+        bool is_cut;
+    } rows[] = {
+        {0, UINT64_C(1) << 30, false},
+        {1 << 9, UINT64_C(1) << 30, true},
+        {1 << 20, UINT64_C(1) << 30, false},
+    };
+    const union fy_raw args[] = {INT(9000), INT(3), POINTER(x), POINTER(y)};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct fy_plan_options options = {
+            .ops = device->ops,
+            .budget_bytes = rows[i].budget_bytes,
+            .overlap_bytes = rows[i].overlap_bytes};
+        struct run run;
+        ck_assert_int_eq(bind(&run, "apart", (void (*)(void))first, args, 4),
+                         FY_REASON_NONE);
+        ck_assert_int_eq(
+            fy_plan_new(&run.bound, &run.target, &options, &run.plan), FY_OK);
+        ck_assert_str_eq(run.plan->method, rows[i].is_cut ? "axes" : "whole");
+        ck_assert_uint_eq(run.plan->schedule.nsteps > 1, rows[i].is_cut);
+        ck_assert_uint_eq(run.plan->predicted.bytes_in +
+                              run.plan->predicted.bytes_out,
+                          fy_compulsory_bytes(run.bound.views,
+                                              run.bound.function->noperands));
+        fy_plan_free(run.plan);
+    }
+}
+END_TEST
+
 /* Where a random plan of `rows' cuts its sums: a bit for each place. */
 static uint64_t
 cuts_of_sums(uint64_t seed, long m)
@@ -792,6 +826,7 @@ main(void)
     tcase_add_test(cases, whole_only);
     tcase_add_test(cases, only_a_status_is_written_by_every_chunk);
     tcase_add_test(cases, axes_that_are_cut);
+    tcase_add_test(cases, a_call_that_fits_is_cut_by_time);
     tcase_add_test(cases, cuts_of_sums_depend_on_their_extent);
     tcase_add_loop_test(cases, many_axes, 0, 4);
     tcase_add_loop_test(cases, sums_without_a_factor, 0, 1);

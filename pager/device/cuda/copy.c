@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "pager/device/copy.h"
 #include "pager/device/cuda/internal.h"
 
@@ -172,7 +173,7 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
         const struct fy_cuda_driver *driver = device->driver;
         int result = driver->event_record(stream->ready, stream->handle);
         if (result == 0) {
-            result = driver->event_sync(stream->ready);
+            result = cuda_event_reached(device, stream->ready);
         }
         if (result != 0) {
             return cuda_status(device, "the work before a copy", result);
@@ -180,6 +181,11 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
     }
     double before = fy_clock_seconds();
     status = cuda_ring_copy(stream, copy);
+    fy_debug(DEVICE, "%llu bytes %s by the ring in %.6f s: %s",
+             (unsigned long long)(fy_view_all_elements(&copy->view) *
+                                  copy->view.element_bytes),
+             copy->direction == FY_TO_HOST ? "out" : "in",
+             fy_clock_seconds() - before, fy_status_text(status));
     if (direct && status == 0) {
         cuda_register_missed(device->registry, &whole,
                              fy_clock_seconds() - before);

@@ -688,6 +688,7 @@ const struct fy_device_ops fy_device_cuda = {
     .stream_sync = cuda_stream_sync,
     .copy = fy_queue_copy,
     .launch = fy_queue_launch,
+    .save = cuda_ring_save,
     .resolve = cuda_resolve,
     .kernel = cuda_kernel,
     .identity = cuda_identity,

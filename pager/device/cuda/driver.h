@@ -19,6 +19,7 @@
 enum {
     FY_CUDA_SUCCESS = 0,
     FY_CUDA_INVALID_VALUE = 1,
+    FY_CUDA_NOT_READY = 600,
     FY_CUDA_OUT_OF_MEMORY = 2,
     FY_CUDA_NOT_INITIALIZED = 3,
     FY_CUDA_DEINITIALIZED = 4,
@@ -202,6 +203,7 @@ typedef void *fy_cuda_handle;
     X(event_destroy, "cuEventDestroy_v2", (fy_cuda_handle event))              \
     X(event_record, "cuEventRecord",                                           \
       (fy_cuda_handle event, fy_cuda_handle stream))                           \
+    X(event_query, "cuEventQuery", (fy_cuda_handle event))                     \
     X(event_sync, "cuEventSynchronize", (fy_cuda_handle event))                \
     X(module_load, "cuModuleLoadDataEx",                                       \
       (fy_cuda_handle * module, const void *image, unsigned options,           \
@@ -254,10 +256,10 @@ bool fy_cuda_driver_is_asked(void);
 bool fy_cuda_driver_is_ours(void);
 
 /*
- * Whether other threads can look up symbols: no while the caller is in a
- * library's constructor, where the loader is locked and CUDA's libraries, on
- * threads of ours, would wait for it for ever. Starts and ends a thread, and
- * waits for it so long at most.
+ * Whether other threads can look up symbols: no while the caller is in a library's
+ * constructor, where the loader is locked and CUDA's libraries, on the engine's
+ * threads, would wait for it for ever. Starts and ends a thread, and waits for it so
+ * long at most.
  */
 bool fy_cuda_loader_is_free(unsigned seconds);
 

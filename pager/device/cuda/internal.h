@@ -109,7 +109,7 @@ struct cuda_device {
     unsigned refused_starts; /* of libraries, since one has started */
     bool dead;      /* the context is of no use, or the process exits */
     bool exits;     /* the process, with a context that was of use */
-    bool abandoned; /* it exits while threads of ours are in the driver */
+    bool abandoned; /* exit while the engine's threads are in the driver */
     const volatile unsigned *alive; /* a page that is zero in forked children */
     char text[FY_CUDA_TEXT_BYTES];  /* of the last error */
 };
@@ -123,6 +123,8 @@ bool cuda_is_ours(const struct cuda_device *device);
  * lock.
  */
 int cuda_status(struct cuda_device *device, const char *what, int result);
+/* Waits for an event of the driver, awake at first; its result. Current context. */
+int cuda_event_reached(struct cuda_device *device, fy_cuda_handle event);
 /* The same for a result after which the device cannot be used at all. */
 int cuda_lost(struct cuda_device *device, const char *what, int result);
 /*
@@ -208,7 +210,7 @@ void cuda_infos_read(struct fy_stream *stream, uint64_t count);
 void cuda_launch_end(struct fy_stream *stream);
 /* The stream's workspace, grown to so many bytes: another one may be given. */
 int cuda_workspace(struct fy_stream *stream, size_t bytes);
-/* What a library answered, as a status of the device. */
+/* A library's answer, as a status of the device. */
 int cuda_library_status(struct cuda_device *device,
                         enum fy_cuda_library library, int status);
 /* The library's handle of the stream, made when there is none. */

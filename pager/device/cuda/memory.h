@@ -70,7 +70,7 @@ void cuda_memory_release(struct cuda_device *device, uint64_t address,
 /* Keeps or frees room for what will be taken later. */
 void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 
-/* What calls can have in all by now. The context is current. */
+/* Bytes that calls can have in all by now. The context is current. */
 uint64_t cuda_memory_usable(struct cuda_device *device);
 /* Returns to the card what no call uses. The context is current. */
 void cuda_memory_give_back(struct cuda_device *device);

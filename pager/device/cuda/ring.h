@@ -15,7 +15,9 @@ struct fy_stream;
 struct cuda_ring;
 
 enum {
-    CUDA_SLOTS = 2
+    CUDA_SLOTS = 2,
+    CUDA_LOOKS =
+        6 /* processors at least, where a thread looks before it sleeps */
 };
 
 /* The slots of one thread. */
@@ -42,6 +44,9 @@ void cuda_ring_free(struct cuda_ring *ring);
  * out has been written to the host. Issuing thread of `stream'.
  */
 int cuda_ring_copy(struct fy_stream *stream, const struct fy_copy *copy);
+
+/* fy_device_ops.save. */
+int cuda_ring_save(struct fy_device *device, const struct fy_copy *copy);
 
 void cuda_packer_free(struct cuda_packer *packer);
 

@@ -16,7 +16,7 @@
 struct cuda_share;
 
 /*
- * Joins those who use the card of that name (letters, digits, '-'). Returns
+ * Joins the processes that use the card of that name (letters, digits, '-'). Returns
  * new; NULL: there is no segment, or no row left in it.
  */
 struct cuda_share *cuda_share_join(const char *card);
@@ -26,7 +26,7 @@ void cuda_share_leave(struct cuda_share *share);
 /* In a forked child: the row is the parent's. */
 void cuda_share_forget(struct cuda_share *share);
 
-/* What one process tells of itself. */
+/* One process's row. */
 struct cuda_share_state {
     uint64_t held_bytes;
     uint64_t spare_bytes; /* of them, that it can give back at once */
