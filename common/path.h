@@ -17,7 +17,7 @@
  */
 bool fy_path_search(const char *name, char out[PATH_MAX]);
 
-/* What is behind the last slash: all of a path without one. */
+/* The part behind the last slash: all of a path without one. */
 static inline const char *
 fy_path_name(const char *path)
 {

@@ -42,7 +42,7 @@ struct fy_settings {
     uint64_t memory_bytes;               /* device limit; 0: device's default */
     uint64_t register_bytes;             /* host memory to register; or: */
 #define FY_REGISTER_AUTO UINT64_MAX
-    bool force;        /* offload whatever is allowed */
+    bool force;        /* offload all that is allowed */
     bool early;        /* start CUDA before a program that may use it */
     bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
@@ -60,7 +60,7 @@ struct fy_settings {
     char annotations[FY_SETTINGS_PATH_BYTES]; /* more annotations, by ':' */
     double check_rate; /* of offloaded calls: compared with their originals */
     uint64_t check_seed;
-    char checked[FY_SETTINGS_PATH_BYTES];  /* what differs is appended here */
+    char checked[FY_SETTINGS_PATH_BYTES];  /* differences are appended here */
     char snapshot[FY_SETTINGS_PATH_BYTES]; /* common/snapshot.h; the session */
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
                                                * proxy/wire/transport.h */

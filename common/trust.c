@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Folders and files that other users cannot exchange, see the header. Walks from
- * the root folder by descriptors and follows no link on the way: links are
- * resolved before, and what they led to is then looked at as it is.
+ * the root folder by descriptors. Links are followed here, component by component, as
+ * who owns one says where the path leads.
  */
 #include "config.h"
 
@@ -21,6 +21,10 @@
 static const uid_t unmapped = 65534;
 static const unsigned long all = 4294967295;
 
+enum {
+    LINKS_MAX = 40, /* as Linux follows */
+};
+
 static bool
 is_root_unmapped(void)
 {
@@ -34,126 +38,224 @@ is_root_unmapped(void)
     return read && count != all;
 }
 
+static bool
+is_believed(const struct stat *about)
+{
+    return about->st_uid == 0 || about->st_uid == geteuid() ||
+           (about->st_uid == unmapped && is_root_unmapped());
+}
+
 /* `writers': bits of those who must not be able to write. A device is what it
  * is, whoever writes to it. */
 static bool
 passes(int fd, mode_t writers, struct stat *out)
 {
-    return fstat(fd, out) == 0 &&
-           (out->st_uid == 0 || out->st_uid == geteuid() ||
-            (out->st_uid == unmapped && is_root_unmapped())) &&
+    return fstat(fd, out) == 0 && is_believed(out) &&
            (!(out->st_mode & writers) || S_ISCHR(out->st_mode) ||
             (S_ISDIR(out->st_mode) && (out->st_mode & S_ISVTX)));
 }
 
-/*
- * Along an absolute path without links. Its last folder, or a negative status;
- * *out_bytes is then how much of the path did not pass.
- */
-static int
-walk(const char *path, mode_t writers, bool make, size_t *out_bytes,
-     struct stat *about)
+/* A path that is walked: what is left of it, and what was passed. */
+struct walk {
+    mode_t writers;
+    bool make, file; /* missing folders are made; the last one may be a file */
+    unsigned links;  /* that were followed */
+    char rest[PATH_MAX], passed[PATH_MAX]; /* passed: "" is the root */
+};
+
+/* Takes the next component off the rest; "": there is none. False: too long. */
+static bool
+take_component(struct walk *walk, char out[NAME_MAX + 1])
 {
-    int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const char *at = path;
-    for (;;) {
-        *out_bytes = at > path ? (size_t)(at - path) : 1;
-        if (fd < 0 || !passes(fd, writers, about)) {
-            int status = fd < 0 ? FY_ERR_IO : FY_ERR_INVALID;
-            if (fd >= 0) {
-                (void)close(fd);
-            }
-            return status;
-        }
-        char name[NAME_MAX + 1];
-        at += strspn(at, "/");
-        size_t n = strcspn(at, "/");
-        if (n == 0) {
-            return fd;
-        }
-        int next = -1;
+    const char *at = walk->rest + strspn(walk->rest, "/");
+    size_t n = strcspn(at, "/");
+    if (n > NAME_MAX) {
         errno = ENAMETOOLONG;
-        if (n < sizeof name) {
-            memcpy(name, at, n);
-            name[n] = '\0';
-            next = make && mkdirat(fd, name, 0700) != 0 && errno != EEXIST
-                       ? -1
-                       : openat(fd, name,
-                                O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return false;
+    }
+    memcpy(out, at, n);
+    out[n] = '\0';
+    at += n;
+    memmove(walk->rest, at, strlen(at) + 1);
+    return true;
+}
+
+/* Puts the text in front of the rest. */
+static bool
+put_before(struct walk *walk, const char *text)
+{
+    size_t n = strlen(text), left = strlen(walk->rest);
+    if (n + 1 + left >= sizeof walk->rest) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memmove(walk->rest + n + 1, walk->rest, left + 1);
+    memcpy(walk->rest, text, n);
+    walk->rest[n] = '/';
+    return true;
+}
+
+/* The name is behind what was passed. */
+static bool
+pass(struct walk *walk, const char *name)
+{
+    size_t used = strlen(walk->passed), n = strlen(name);
+    if (used + 1 + n >= sizeof walk->passed) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    walk->passed[used] = '/';
+    memcpy(walk->passed + used + 1, name, n + 1);
+    return true;
+}
+
+/* A link: its text comes next, if its owner is believed. The folder to go on in. */
+static int
+follow(struct walk *walk, int folder, int link, const char *name)
+{
+    char text[PATH_MAX];
+    struct stat about;
+    ssize_t n = readlinkat(link, "", text, sizeof text - 1);
+    if (n < 0 || fstat(link, &about) != 0) {
+        return FY_ERR_IO;
+    }
+    if (!is_believed(&about)) {
+        (void)pass(walk, name);
+        return FY_ERR_INVALID;
+    }
+    if (++walk->links > LINKS_MAX) {
+        errno = ELOOP;
+        return FY_ERR_IO;
+    }
+    text[n] = '\0';
+    if (!put_before(walk, text)) {
+        return FY_ERR_IO;
+    }
+    if (text[0] == '/') {
+        walk->passed[0] = '\0';
+        return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    return fcntl(folder, F_DUPFD_CLOEXEC, 0);
+}
+
+/* One component on from the folder: the next descriptor, or a negative status. */
+static int
+step(struct walk *walk, int folder, const char *name)
+{
+    struct stat about;
+    if (strcmp(name, "..") == 0) {
+        char *slash = strrchr(walk->passed, '/');
+        if (slash) {
+            *slash = '\0';
+        }
+        return openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    int next = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (next < 0 && errno == ENOENT && walk->make &&
+        (mkdirat(folder, name, 0700) == 0 || errno == EEXIST)) {
+        next = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (next < 0) {
+        return FY_ERR_IO;
+    }
+    if (fstat(next, &about) != 0) {
+        (void)close(next);
+        return FY_ERR_IO;
+    }
+    if (S_ISLNK(about.st_mode)) {
+        int after = follow(walk, folder, next, name);
+        int cause = errno;
+        (void)close(next);
+        errno = cause;
+        return after;
+    }
+    bool last = walk->rest[strspn(walk->rest, "/")] == '\0';
+    if (!S_ISDIR(about.st_mode) && !(walk->file && last)) {
+        (void)close(next);
+        errno = ENOTDIR;
+        return FY_ERR_IO;
+    }
+    if (!pass(walk, name)) {
+        (void)close(next);
+        return FY_ERR_IO;
+    }
+    if (!S_ISDIR(about.st_mode)) {
+        (void)close(next);
+        next = openat(folder, name,
+                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    }
+    return next < 0 ? FY_ERR_IO : next;
+}
+
+/* Along an absolute path. A descriptor of its end with what is known of it, or a negative
+ * status. */
+static int
+go(struct walk *walk, struct stat *about)
+{
+    char name[NAME_MAX + 1];
+    int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0) {
+        int next = FY_ERR_IO;
+        if (!passes(fd, walk->writers, about)) {
+            next = FY_ERR_INVALID;
+        } else if (take_component(walk, name)) {
+            if (name[0] == '\0') {
+                return fd;
+            }
+            next = strcmp(name, ".") == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+                                          : step(walk, fd, name);
         }
         int cause = errno;
         (void)close(fd);
         errno = cause;
         fd = next;
-        at += n;
     }
+    return fd == FY_ERR_INVALID ? fd : FY_ERR_IO;
 }
 
-/*
- * The path without links; of the end that is not there yet, as it is. False:
- * it has no such path.
- */
-static bool
-resolve(const char *path, bool make, char out[PATH_MAX])
-{
-    char head[PATH_MAX];
-    size_t n = strlen(path);
-    if (path[0] != '/' || n >= sizeof head) {
-        errno = path[0] == '/' ? ENAMETOOLONG : EINVAL;
-        return false;
-    }
-    memcpy(head, path, n + 1);
-    while (!realpath(head, out)) {
-        char *slash = strrchr(head, '/');
-        if (!make || errno != ENOENT || !head[1]) {
-            return false;
-        }
-        slash[slash == head] = '\0';
-    }
-    size_t known = strcmp(head, "/") == 0 ? 0 : strlen(head);
-    size_t used = strcmp(out, "/") == 0 ? 0 : strlen(out);
-    if (used + n - known >= PATH_MAX || strstr(path + known, "/..")) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    memcpy(out + used, path + known, n - known + 1);
-    return true;
-}
-
-/* 0 with what is known of the last folder. */
+/* As fy_trusted_open() and fy_trusted_folder(). */
 static int
-look(const char *path, mode_t writers, bool make, char out[PATH_MAX],
+look(const char *path, struct walk *walk, char out[PATH_MAX],
      struct stat *about)
 {
-    size_t bytes;
-    if (!resolve(path, make, out)) {
-        out[0] = '\0';
-        return FY_ERR_IO;
+    size_t n = strlen(path);
+    int fd = FY_ERR_IO;
+    errno = path[0] == '/' ? ENAMETOOLONG : EINVAL;
+    if (path[0] == '/' && n < sizeof walk->rest) {
+        memcpy(walk->rest, path, n + 1);
+        fd = go(walk, about);
     }
-    int fd = walk(out, writers, false, &bytes, about);
-    if (fd == FY_ERR_IO && make && errno == ENOENT) {
-        fd = walk(out, writers, true, &bytes, about);
+    (void)snprintf(out, PATH_MAX, "%s",
+                   fd == FY_ERR_IO   ? ""
+                   : walk->passed[0] ? walk->passed
+                                     : "/");
+    return fd;
+}
+
+static int
+look_at_folder(const char *path, bool make, char out[PATH_MAX],
+               struct stat *about)
+{
+    struct walk walk = {.writers = S_IWGRP | S_IWOTH, .make = make};
+    int fd = look(path, &walk, out, about);
+    if (fd >= 0) {
+        (void)close(fd);
     }
-    if (fd < 0) {
-        out[fd == FY_ERR_INVALID ? bytes : 0] = '\0';
-        return fd;
-    }
-    (void)close(fd);
-    return 0;
+    return fd >= 0 ? 0 : fd;
 }
 
 int
 fy_trusted_folder(const char *path, bool make, char out[PATH_MAX])
 {
     struct stat about;
-    return look(path, S_IWGRP | S_IWOTH, make, out, &about);
+    return look_at_folder(path, make, out, &about);
 }
 
 int
 fy_private_folder(const char *path, bool make, char out[PATH_MAX])
 {
     struct stat about;
-    int status = look(path, S_IWGRP | S_IWOTH, make, out, &about);
+    int status = look_at_folder(path, make, out, &about);
     return status == 0 && (about.st_uid != geteuid() ||
                            (about.st_mode & (S_IWGRP | S_IWOTH)))
                ? FY_ERR_INVALID
@@ -163,23 +265,24 @@ fy_private_folder(const char *path, bool make, char out[PATH_MAX])
 int
 fy_trusted_open(const char *path)
 {
-    char real[PATH_MAX], folder[PATH_MAX];
+    char absolute[PATH_MAX], out[PATH_MAX];
+    struct walk walk = {.writers = S_IWOTH, .file = true};
     struct stat about;
-    if (!realpath(path, real)) {
-        return FY_ERR_IO;
+    if (path[0] != '/') {
+        size_t n = getcwd(absolute, sizeof absolute) ? strlen(absolute) : 0;
+        if (n == 0 || n + 1 + strlen(path) >= sizeof absolute) {
+            errno = n ? ENAMETOOLONG : errno;
+            return FY_ERR_IO;
+        }
+        absolute[n] = '/';
+        memcpy(absolute + n + 1, path, strlen(path) + 1);
+        path = absolute;
     }
-    char *slash = strrchr(real, '/');
-    *slash = '\0';
-    int status =
-        look(slash == real ? "/" : real, S_IWOTH, false, folder, &about);
-    *slash = '/';
-    if (status) {
-        return status;
-    }
-    int fd = open(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && !passes(fd, S_IWOTH, &about)) {
+    int fd = look(path, &walk, out, &about);
+    if (fd >= 0 && S_ISDIR(about.st_mode)) {
         (void)close(fd);
-        return FY_ERR_INVALID;
+        errno = EISDIR;
+        fd = FY_ERR_IO;
     }
-    return fd >= 0 ? fd : FY_ERR_IO;
+    return fd;
 }

@@ -19,7 +19,7 @@ int fy_read_whole_at(int fd, uint64_t at, void *to, size_t n) FY_MUST_CHECK;
  * written then. A broken pipe raises SIGPIPE. */
 int fy_write_whole(int fd, const void *from, size_t n) FY_MUST_CHECK;
 
-/* What comes until the end, at most n bytes; *out_n of them. FY_ERR_IO. */
+/* Reads to the end, at most n bytes; *out_n of them. FY_ERR_IO. */
 int fy_read_most(int fd, void *to, size_t n, size_t *out_n) FY_MUST_CHECK;
 
 /* A whole file. Returns new, NUL-terminated, or NULL with errno set: EFBIG

@@ -88,8 +88,8 @@ struct fy_use {
     uint8_t access;  /* enum fy_access: in, out, inout */
     uint8_t kind;    /* enum fy_use_kind */
     bool follows;    /* links inside a tree are followed */
-    bool is_stdin;   /* it is "-" and means stdin (or stdout for out) */
-    bool is_listed;  /* one of a repeated operand (FILE...) */
+    bool is_stdin;  /* the operand is "-" and means stdin (or stdout for out) */
+    bool is_listed; /* one of a repeated operand (FILE...) */
 };
 
 enum fy_split {
@@ -126,11 +126,11 @@ struct fy_absent {
     bool present;
 };
 
-/* What it writes of the working folder, or of one above it. */
+/* How the command writes the working folder, or one above it. */
 enum fy_written_how {
-    FY_WRITTEN,       /* it and all below it may be */
+    FY_WRITTEN,       /* the path and all below it may be written */
     FY_WRITTEN_MAKES, /* a file that is made below it has a name that none had */
-    FY_WRITTEN_KEEPS, /* what is below it stays as it is */
+    FY_WRITTEN_KEEPS, /* all below the path stays as it is */
 };
 
 struct fy_written {
@@ -145,17 +145,18 @@ struct fy_written {
  * are the command's alone.
  */
 enum fy_trait {
-    FY_TRAIT_OWNERS,      /* prints or stores users' and groups' names */
-    FY_TRAIT_ATTRIBUTES,  /* prints or goes by what a mount may show otherwise:
+    FY_TRAIT_OWNERS,     /* prints or stores users' and groups' names */
+    FY_TRAIT_ATTRIBUTES, /* prints or goes by what a mount may show otherwise:
                           * inode, device, blocks, links, atime, ctime */
-    FY_TRAIT_TERMINAL,    /* looks at the terminal beyond isatty(1) */
-    FY_TRAIT_TARGETS,     /* prints or copies where links in its trees lead */
+    FY_TRAIT_TERMINAL,   /* looks at the terminal beyond isatty(1) */
+    FY_TRAIT_TARGETS,    /* prints or copies where links in its trees lead */
+    FY_TRAIT_HANDLES_SIGNALS, /* SIGUSR1 or SIGUSR2, which end other commands */
     FY_TRAIT_SHOWS_MODES, /* prints or goes by modes, types or sizes of files */
     FY_TRAIT_REMOVES_FOLDERS,   /* or names that no word says */
     FY_TRAIT_REPLACES_OPERANDS, /* by files with the owner and mode it sees */
     FY_TRAIT_TAKES_DESCRIPTORS, /* by their numbers, from any variable */
     FY_TRAIT_MAKES_FOLDERS,     /* that lie on the way to its operands */
-    FY_TRAIT_CHANGES_MODES,     /* and nothing else */
+    FY_TRAIT_CHANGES_MODES,     /* and changes nothing else */
     FY_TRAIT_CHANGES_OPERANDS,  /* by their names, and no name beside them */
     FY_TRAIT_MAKES_FILES,    /* in the working folder, and removes none there */
     FY_TRAIT_EXCUSES_PIPES,  /* one without a reader is no failure */
@@ -167,6 +168,8 @@ enum fy_trait {
     FY_TRAIT_LISTS,   /* prints paths only, each with a NUL behind it: files and
                        * folders, no links, at or below its operands or the
                        * working folder */
+    FY_TRAIT_LOADS_PATHS, /* libraries at run time by absolute paths, or none: a
+                           * search path changes nothing */
     FY_TRAIT_STATUS_FOUND, /* of split parts: 0 if any part ended by 0, as grep */
     /* Of a block; an invocation has `pure' and `effect'. */
     FY_TRAIT_PURE,
@@ -192,8 +195,8 @@ struct fy_invocation {
     bool pure;        /* may be run twice; writes nothing but stdout */
     bool effect;      /* must never be repeated */
     bool reads_cwd;   /* the working folder, unnamed */
-    bool cwd_is_tree; /* ... and all below it */
-    bool cwd_follows; /* ... and links in it are followed */
+    bool cwd_is_tree; /* and all below the working folder */
+    bool cwd_follows; /* and links in it are followed */
     bool writes_cwd;  /* makes or changes files in it, unnamed */
     uint32_t traits;  /* 1 << enum fy_trait */
     bool encoded;     /* what is said of it was read from words as bytes, some
@@ -219,7 +222,7 @@ struct fy_invocation {
      * their paths are among `uses' and `configs'. */
     struct fy_run_command *runs;
     uint32_t nruns;
-    bool fed;     /* ... and their paths are what it reads from stdin */
+    bool fed;     /* their paths come from stdin */
     bool batches; /* how many paths a command gets depends on limits */
     char *key;    /* command and flags without operands, for what is learned */
 };
@@ -243,7 +246,8 @@ int fy_invocation_parse(const struct fy_commands *commands, const char *name,
                         const char *const *argv, const char *const *environment,
                         struct fy_invocation *out,
                         struct fy_buffer *why) FY_MUST_CHECK;
-/* What it is, a statement of the language a line, for people and tests. */
+/* The invocation as text, a statement of the language a line, for people and
+ * tests. */
 void fy_invocation_dump(const struct fy_invocation *invocation,
                         const char *const *argv, FILE *to);
 /* Frees what the parse allocated and zeroes the structure, which may be zero already. */

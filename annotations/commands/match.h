@@ -31,7 +31,6 @@ struct fy_match {
     uint32_t argc, next; /* next: the argument to be read */
     uint32_t *times;
     struct fy_given *given;
-    size_t given_capacity;
     const char *const *environment;
     struct fy_failure *failure;
     const struct fy_commands *commands;

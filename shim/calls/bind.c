@@ -6,10 +6,9 @@
 #include "config.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/debug.h"
@@ -18,7 +17,6 @@
 
 enum {
     CHUNK_BYTES = 64 * 1024, /* of bindings, mapped as needed */
-    MOST_TRIES = 1 << 20,    /* some milliseconds */
 };
 
 static struct fy_binding **
@@ -149,107 +147,19 @@ static __attribute__((noreturn)) void
 undefined(const char *name)
 {
     static const char text[] = "symbol lookup error: undefined symbol: ";
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0 ||
-        write(STDERR_FILENO, name, strlen(name)) < 0 ||
-        write(STDERR_FILENO, "\n", 1) < 0) {
-        _exit(127);
-    }
+    const struct iovec parts[] = {{(void *)(uintptr_t)text, sizeof text - 1},
+                                  {(void *)(uintptr_t)name, strlen(name)},
+                                  {(void *)(uintptr_t) "\n", 1}};
+    ssize_t written = writev(STDERR_FILENO, parts, 3);
+    (void)written; /* the process ends in any case */
     _exit(127);
 }
 
 /* ---- lists ---------------------------------------------------------------- */
 
-/*
- * Guards the retired list, the pool, and the stores to other objects' slots: a
- * word on a page that a fork wipes in the child, so that a holder which is not
- * there is forgotten; one that shares the memory (vfork, CLONE_VM) sees it held.
- */
-static unsigned *lock_word;
-static sigset_t holder_mask; /* of the thread that holds it, */
-static bool holder_blocks;   /* where it has blocked signals */
 static struct fy_binding *graveyard;
 static uint32_t stubs_used;
 static unsigned closing; /* calls of dlclose that are on their way */
-
-/* NULL: no memory. */
-static unsigned *
-lock_page(void)
-{
-    unsigned *known = __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE);
-    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    if (known) {
-        return known;
-    }
-    unsigned *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) {
-        return NULL;
-    }
-    (void)madvise(page, bytes, MADV_WIPEONFORK);
-    if (__atomic_compare_exchange_n(&lock_word, &known, page, false,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        return page;
-    }
-    munmap(page, bytes);
-    return known;
-}
-
-/* Under a filter of system calls signals arrive, also a handler that comes here. */
-static bool
-lock_unmasked(unsigned *word)
-{
-    for (int i = 0; i < MOST_TRIES; i++) {
-        if (!__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE)) {
-            holder_blocks = false;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool
-fy_lock(void)
-{
-    sigset_t all, mask;
-    if (__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
-        unsigned *made = __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE);
-        return made && lock_unmasked(made);
-    }
-    int *error = &errno, saved = *error;
-    unsigned *word = lock_page();
-    *error = saved;
-    if (!word) {
-        return false;
-    }
-    sigfillset(&all);
-    sigdelset(&all, SIGTRAP); /* a program that steps through itself */
-    pthread_sigmask(SIG_BLOCK, &all, &mask);
-    while (__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE)) {
-        sched_yield();
-    }
-    holder_mask = mask;
-    holder_blocks = true;
-    return true;
-}
-
-void
-fy_unlock(void)
-{
-    sigset_t mask = holder_mask;
-    bool blocks = holder_blocks;
-    __atomic_store_n(lock_word, 0, __ATOMIC_RELEASE);
-    if (blocks) {
-        pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    }
-}
-
-/* Whether fy_bind_retire() can lock: what it could not forget is not kept. */
-static bool
-can_retire(void)
-{
-    return __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE) ||
-           (!__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) && lock_page());
-}
 
 /* A plugin that is closed and opened again gets its old binding back. */
 static struct fy_binding *
@@ -349,8 +259,9 @@ fy_bind_call(struct fy_frame *frame)
     struct fy_binding *binding = &mine;
     struct fy_object object;
     bool kept =
-        for_all || (stays && !__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
-                    fy_object_at(frame->caller, &object) == 0 && can_retire());
+        for_all ||
+        (stays && !__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
+         fy_object_at(frame->caller, &object) == 0 && fy_lock_is_possible());
     if (kept) {
         mine.low = for_all ? 0 : object.low;
         mine.size = for_all ? UINT64_MAX : object.high - object.low;

@@ -130,12 +130,14 @@ settle(void)
     memcpy(mine, later, count * sizeof *mine);
     __atomic_store_n(&later_count, 0, __ATOMIC_RELEASE);
     fy_unlock();
+    fy_linking(1);
     for (unsigned i = 0; i < count; i++) {
         /* Not there: the call has failed, or is still another thread's. */
         if (!look_now(&mine[i]) && mine[i].thread != &fy_inside) {
             look_later(&mine[i]);
         }
     }
+    fy_linking(-1);
 }
 
 /* ---- dlsym ------------------------------------------------------------------- */
@@ -318,11 +320,11 @@ void
 fy_dlopen_after(struct fy_dl_call *call)
 {
     int *error = &errno, saved = *error;
-    fy_linking(-1);
     if (call->result) {
         /* glibc's handle is the object's public description. */
         opened(call->result, (int)(intptr_t)call->arg1, call->extra);
     }
+    fy_linking(-1);
     *error = saved;
 }
 

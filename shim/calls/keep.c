@@ -66,12 +66,14 @@ open_again(const struct fy_object *library)
     const struct fy_libc *libc = fy_libc_find();
     fy_linker_error_find();
     void *error = fy_linker_error_aside();
+    fy_linking(1);
     struct link_map *volatile map =
         libc->dlopen(library->name, RTLD_NOLOAD | RTLD_LAZY);
     if (map && map->l_ld != library->dynamic) {
         libc->dlclose(map);
         map = NULL;
     }
+    fy_linking(-1);
     fy_linker_error_back(error);
     return map;
 }

@@ -6,6 +6,7 @@ libferry_la_SOURCES += \
 	shim/calls/dl.c \
 	shim/calls/filter.c \
 	shim/calls/keep.c \
+	shim/calls/lock.c \
 	shim/calls/object.c \
 	shim/calls/object.h \
 	shim/calls/patch.c \

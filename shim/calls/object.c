@@ -13,6 +13,10 @@
 
 #include "shim/calls/shim.h"
 
+enum {
+    MAX_STARTUP = 48 /* objects remembered; more are walked to */
+};
+
 static uintptr_t
 absolute(const struct fy_object *object, uintptr_t pointer)
 {
@@ -99,6 +103,15 @@ read_tables(struct fy_object *object)
     return object->symbols && object->strings;
 }
 
+static int
+iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *closure)
+{
+    fy_walking(1);
+    int result = dl_iterate_phdr(visit, closure);
+    fy_walking(-1);
+    return result;
+}
+
 struct walk {
     fy_object_visit *visit;
     void *closure;
@@ -131,7 +144,42 @@ int
 fy_object_each(fy_object_visit *visit, void *closure)
 {
     struct walk walk = {visit, closure, 0};
-    return dl_iterate_phdr(walk_one, &walk);
+    return iterate(walk_one, &walk);
+}
+
+/* ---- the objects of the start ---------------------------------------------------- */
+
+/* These are never unloaded: read once. */
+static struct fy_object startup[MAX_STARTUP];
+static unsigned startup_count;
+static uint8_t startup_state; /* 0, 1 being filled, 2 ready, 3 too many */
+
+static int
+remember(const struct fy_object *object, void *closure)
+{
+    (void)closure;
+    if (object->index >= fy_startup_objects) {
+        return 1;
+    }
+    if (startup_count == MAX_STARTUP) {
+        return 2;
+    }
+    startup[startup_count++] = *object;
+    return 0;
+}
+
+const struct fy_object *
+fy_object_startup(unsigned *out_n)
+{
+    uint8_t state = __atomic_load_n(&startup_state, __ATOMIC_ACQUIRE), none = 0;
+    if (state == 0 && fy_startup_objects > 0 &&
+        __atomic_compare_exchange_n(&startup_state, &none, 1, false,
+                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        state = fy_object_each(remember, NULL) == 2 ? 3 : 2;
+        __atomic_store_n(&startup_state, state, __ATOMIC_RELEASE);
+    }
+    *out_n = startup_count;
+    return state == 2 ? startup : NULL;
 }
 
 /* The dynamic linker's list of objects, which it publishes for debuggers. */
@@ -208,9 +256,25 @@ void
 fy_object_counts(uint64_t *loaded, uint64_t *unloaded)
 {
     uint64_t counts[2] = {0, 0};
-    dl_iterate_phdr(read_counts, counts);
+    iterate(read_counts, counts);
     *loaded = counts[0];
     *unloaded = counts[1];
+}
+
+/* Another object may lie in a gap between segments. */
+static bool
+contains(const struct fy_object *object, uintptr_t address)
+{
+    bool inside = false;
+    if (address < object->low || address >= object->high) {
+        return false;
+    }
+    for (unsigned i = 0; i < object->nphdr && !inside; i++) {
+        const ElfW(Phdr) *segment = &object->phdr[i];
+        inside = segment->p_type == PT_LOAD &&
+                 address - object->base - segment->p_vaddr < segment->p_memsz;
+    }
+    return inside;
 }
 
 struct at {
@@ -226,19 +290,8 @@ match_at(struct dl_phdr_info *info, size_t size, void *closure)
     struct at *at = closure;
     struct fy_object object;
     unsigned index = at->index++;
-    if (!read_object(info, &object) || at->address < object.low ||
-        at->address >= object.high) {
-        return 0;
-    }
-    /* Another object may lie in a gap between segments. */
-    bool inside = false;
-    for (unsigned i = 0; i < object.nphdr && !inside; i++) {
-        const ElfW(Phdr) *segment = &object.phdr[i];
-        inside =
-            segment->p_type == PT_LOAD &&
-            at->address - object.base - segment->p_vaddr < segment->p_memsz;
-    }
-    if (!inside || !read_tables(&object)) {
+    if (!read_object(info, &object) || !contains(&object, at->address) ||
+        !read_tables(&object)) {
         return 0;
     }
     object.index = index;
@@ -250,7 +303,15 @@ int
 fy_object_at(const void *address, struct fy_object *out)
 {
     struct at at = {(uintptr_t)address, 0, out};
-    return dl_iterate_phdr(match_at, &at) ? 0 : FY_ERR_NOENT;
+    unsigned n = 0;
+    const struct fy_object *known = fy_object_startup(&n);
+    for (unsigned i = 0; known && i < n; i++) {
+        if (contains(&known[i], at.address)) {
+            *out = known[i];
+            return 0;
+        }
+    }
+    return iterate(match_at, &at) ? 0 : FY_ERR_NOENT;
 }
 
 static uint32_t
@@ -398,7 +459,7 @@ void *
 fy_object_thread_local(const char *soname, const char *name)
 {
     struct variable variable = {.soname = soname, .name = name};
-    (void)dl_iterate_phdr(find_variable, &variable);
+    (void)iterate(find_variable, &variable);
     return variable.found;
 }
 

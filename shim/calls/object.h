@@ -47,6 +47,14 @@ typedef int fy_object_visit(const struct fy_object *object, void *closure);
 int fy_object_each(fy_object_visit *visit, void *closure);
 
 /*
+ * Those that were there before main, which stay, in load order; NULL: too many. The first
+ * call, before main, walks to them. Later ones, and fy_object_at() of what lies in them,
+ * take no lock of the dynamic linker's: a child that was forked while another thread held
+ * one would wait for it for ever.
+ */
+const struct fy_object *fy_object_startup(unsigned *out_n);
+
+/*
  * As fy_object_each(), but those behind us come first, and no lock is taken, so
  * that it can be called where another process or thread may hold it for ever: the
  * visitor must stop at an object that was there before main. Of `out' it has

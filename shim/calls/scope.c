@@ -23,7 +23,6 @@ fy_symbol_name(uint32_t symbol)
 }
 
 enum {
-    MAX_STARTUP = 48,  /* objects remembered; more are walked to */
     MAX_CLOSURE = 128, /* objects, of one caller's dependencies */
     MAX_GLOBAL = 64,   /* bits of find_gone() */
 };
@@ -68,38 +67,6 @@ fy_scope_anywhere(const char *name)
 
 /* ---- the start -------------------------------------------------------------- */
 
-/* These objects are never unloaded: read once. */
-static struct fy_object startup[MAX_STARTUP];
-static unsigned startup_count;
-static uint8_t startup_state; /* 0, 1 being filled, 2 ready, 3 too many */
-
-static int
-remember(const struct fy_object *object, void *closure)
-{
-    (void)closure;
-    if (object->index >= fy_startup_objects) {
-        return 1;
-    }
-    if (startup_count == MAX_STARTUP) {
-        return 2;
-    }
-    startup[startup_count++] = *object;
-    return 0;
-}
-
-static bool
-startup_ready(void)
-{
-    uint8_t state = __atomic_load_n(&startup_state, __ATOMIC_ACQUIRE), none = 0;
-    if (state == 0 &&
-        __atomic_compare_exchange_n(&startup_state, &none, 1, false,
-                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        state = fy_object_each(remember, NULL) == 2 ? 3 : 2;
-        __atomic_store_n(&startup_state, state, __ATOMIC_RELEASE);
-    }
-    return state == 2;
-}
-
 void *
 fy_scope_startup(const char *name)
 {
@@ -107,11 +74,13 @@ fy_scope_startup(const char *name)
      * The program itself (0) is before us in every scope: whoever reached a
      * thunk was not bound to it, except through a pointer we gave out.
      */
-    if (!startup_ready()) {
+    unsigned n = 0;
+    const struct fy_object *startup = fy_object_startup(&n);
+    if (!startup) {
         void *found = find_between(name, 1, fy_startup_objects);
         return found ? found : find_between(name, 0, 1);
     }
-    for (unsigned n = startup_count, k = 1; k <= n; k++) {
+    for (unsigned k = 1; k <= n; k++) {
         const struct fy_object *object = &startup[k % n];
         const ElfW(Sym) *symbol = fy_object_symbol(object, name);
         if (symbol) {

@@ -256,6 +256,8 @@ FY_HIDDEN bool fy_lock(void) FY_MUST_CHECK;
 /* By the thread that has the lock. Handlers of signals that waited run before this
  * returns. */
 FY_HIDDEN void fy_unlock(void);
+/* Whether there is memory for the lock, or can be now. */
+FY_HIDDEN bool fy_lock_is_possible(void);
 
 /*
  * Before objects may be unloaded: forgets all bindings but those of names that
@@ -287,10 +289,13 @@ struct fy_libc {
  * that no later object defines stays NULL. */
 FY_HIDDEN const struct fy_libc *fy_libc_find(void);
 
-/* Around the program's calls of the last two, with 1 and -1. */
+/* Around calls of the last two, with 1 and -1. */
 FY_HIDDEN void fy_linking(int delta);
-/* Whether another thread is in such a call: it may wait for this thread, which then must
- * not wait for the dynamic linker. */
+/* Around walks over the loaded objects, with 1 and -1. */
+FY_HIDDEN void fy_walking(int delta);
+/* Whether another thread is in such a call, or was in one or in a walk when this process was
+ * forked: it may wait for this thread, or keep a lock for ever, so that this thread must not
+ * wait for the dynamic linker. */
 FY_HIDDEN bool fy_others_link(void);
 
 /* Finds glibc's private variable (2.34 and later) behind dlerror(). Until then, and

@@ -90,15 +90,35 @@ is_below(const struct fy_snapshot *snapshot, const char *path)
 }
 
 /*
- * By name: parts of a mount may have other devices, or none that tells. What has
- * a longer name is told by its device only, for the sake of small stacks.
+ * By name: parts of a mount may have other devices, or none that tells, and what
+ * a command is to create has none yet. A working folder above a mount leads to it
+ * by the rest of the mount's path. What has a longer name is told by its device
+ * only, for the sake of small stacks.
  */
 static __attribute__((noinline)) bool
-folder_is_below(const struct fy_snapshot *snapshot)
+folder_leads(const struct fy_snapshot *snapshot, char *const argv[])
 {
     char path[NAME_MOST];
-    return fy_raw(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0) > 0 &&
-           is_below(snapshot, path);
+    long bytes = fy_raw(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0);
+    if (bytes <= 1 || is_below(snapshot, path)) {
+        return bytes > 1;
+    }
+    /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Branch): the kernel wrote it */
+    size_t n = path[1] ? strlen(path) : 0;
+    for (uint32_t i = 0; i < snapshot->nmounts; i++) {
+        const char *mount =
+            fy_snapshot_string(snapshot, mounts_of(snapshot)[i].path);
+        const char *rest = mount + n + 1;
+        if (strncmp(mount, path, n) != 0 || mount[n] != '/') {
+            continue;
+        }
+        for (size_t j = 1; argv[0] && argv[j]; j++) {
+            if (strstr(argv[j], rest)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static __attribute__((noinline)) bool
@@ -153,7 +173,7 @@ fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
         }
     }
     if ((look(AT_FDCWD, ".", &file) && has_device(snapshot, file.device)) ||
-        folder_is_below(snapshot)) {
+        folder_leads(snapshot, argv)) {
         return true;
     }
     unsigned looked_at = 0;

@@ -49,7 +49,11 @@ void
 fy_count_start(void)
 {
     void *found = NULL;
-    fy_object_each(find_vdso, &found);
+    unsigned n = 0;
+    const struct fy_object *objects = fy_object_startup(&n);
+    for (unsigned i = 0; objects && i < n && !found; i++) {
+        (void)find_vdso(&objects[i], &found);
+    }
     if (found) {
         clock_now = (clock_function *)found;
     }

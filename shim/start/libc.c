@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shim/calls/object.h"
 #include "shim/calls/shim.h"
@@ -73,10 +74,29 @@ fy_linking(int delta)
     __atomic_add_fetch(&linking, (unsigned)delta, __ATOMIC_SEQ_CST);
 }
 
+/* Walks over the objects, which hold a lock of the dynamic linker's, and of which process
+ * the last one was. */
+static unsigned walking;
+static __thread unsigned walking_here
+    __attribute__((tls_model("initial-exec")));
+static pid_t walker;
+
+void
+fy_walking(int delta)
+{
+    if (delta > 0 && !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&walker, getpid(), __ATOMIC_RELAXED);
+    }
+    walking_here += (unsigned)delta;
+    __atomic_add_fetch(&walking, (unsigned)delta, __ATOMIC_SEQ_CST);
+}
+
 bool
 fy_others_link(void)
 {
-    return __atomic_load_n(&linking, __ATOMIC_SEQ_CST) != linking_here;
+    return __atomic_load_n(&linking, __ATOMIC_SEQ_CST) != linking_here ||
+           (__atomic_load_n(&walking, __ATOMIC_SEQ_CST) != walking_here &&
+            __atomic_load_n(&walker, __ATOMIC_RELAXED) != getpid());
 }
 
 /* ---- dlerror --------------------------------------------------------------------- */

@@ -261,7 +261,9 @@ start(int argc, char **argv, char **envp)
     (void)argc;
     (void)argv;
     if (fy_image.model) {
+        unsigned ignored;
         fy_startup_objects = fy_patch_start();
+        (void)fy_object_startup(&ignored);
     }
     char **settings = NULL, **preload = NULL, **end = envp;
     struct part ours = {NULL, 0};

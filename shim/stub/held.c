@@ -21,15 +21,15 @@ static struct stub_queue held;
 static size_t held_bytes;
 
 int
-stub_queue_add(struct stub_queue *queue, struct stub_piece head,
+stub_queue_add(struct stub_queue *queue, const struct stub_piece *head,
                const void *bytes)
 {
-    struct stub_piece *piece = malloc(sizeof *piece + head.n);
+    struct stub_piece *piece = malloc(sizeof *piece + head->n);
     if (!piece) {
         return -1;
     }
-    *piece = head;
-    memcpy(piece->bytes, bytes, head.n);
+    *piece = *head;
+    memcpy(piece->bytes, bytes, head->n);
     *(queue->first ? &queue->last->next : &queue->first) = piece;
     queue->last = piece;
     return 0;
@@ -46,7 +46,7 @@ stub_queue_drop(struct stub_queue *queue)
 int
 stub_hold(int fd, const void *bytes, uint32_t n)
 {
-    if (stub_queue_add(&held, (struct stub_piece){.fd = fd, .n = n}, bytes)) {
+    if (stub_queue_add(&held, &(struct stub_piece){.fd = fd, .n = n}, bytes)) {
         return -1;
     }
     held_bytes += n;

@@ -23,7 +23,7 @@ static struct stub_queue late;
 int
 stub_late_add(uint64_t place, const char *bytes, uint32_t n)
 {
-    return stub_queue_add(&late, (struct stub_piece){.place = place, .n = n},
+    return stub_queue_add(&late, &(struct stub_piece){.place = place, .n = n},
                           bytes);
 }
 

@@ -65,7 +65,7 @@ struct stub_queue {
     struct stub_piece *first, *last;
 };
 /* Behind the others: `head' and its n bytes; -1: no memory. */
-int stub_queue_add(struct stub_queue *queue, struct stub_piece head,
+int stub_queue_add(struct stub_queue *queue, const struct stub_piece *head,
                    const void *bytes);
 void stub_queue_drop(struct stub_queue *queue); /* the first */
 

@@ -334,7 +334,9 @@ stub_end(int signal_number, int status)
         (void)sigemptyset(&set);
         (void)sigaddset(&set, signal_number);
         (void)sigaction(signal_number, &normal, NULL);
-        (void)kill(getpid(), signal_number);
+        /* A supervisor of system calls may be interrupted by the nudge. */
+        while (kill(getpid(), signal_number) != 0 && errno == EINTR) {
+        }
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
         (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
         status = 128 + signal_number;

@@ -61,6 +61,14 @@ same "what the kernel cannot read" "$t/calls" unreadable "$t/mount/f"
 same "a caller without root's rights" setpriv --reuid 65534 --clear-groups \
     "$t/calls" errors
 
+# By a name from a folder above the mount, also of what is not there yet.
+for folder in .. /; do
+    below=mount
+    [ "$folder" = .. ] || below=${t#/}/mount
+    same "from $folder" sh -c "cd $folder && cat $below/f $below/no 2>&1; cat $below/new/no 2>&1"
+    stubs "from $folder" "/usr/bin/cat|cat|$below/f|$below/no" "/usr/bin/cat|cat|$below/new/no"
+done
+
 # ---- those that wait -------------------------------------------------------------
 same "system: status, signals, mask" "$t/waits" system
 same "system: cancelled" "$t/waits" cancel

@@ -250,6 +250,45 @@ forks(int early)
     printf("%d %d\n", work_ifunc(1), WEXITSTATUS(status));
 }
 
+static void *
+opens_and_closes(void *library)
+{
+    for (;;) {
+        void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+        if (handle) {
+            dlclose(handle);
+        }
+    }
+    return NULL;
+}
+
+/* Children that have the dynamic linker as another thread left it: a dlopen() there may
+ * hang for ever. */
+static void
+forks_while_linking(char *library)
+{
+    enum {
+        CHILDREN = 40
+    };
+    pthread_t id;
+    int sum = 0;
+
+    pthread_create(&id, NULL, opens_and_closes, library);
+    for (int i = 0; i < CHILDREN; i++) {
+        int status = 0;
+        usleep(1000);
+        if (fork() == 0) {
+            alarm(20);
+            _exit(work(2) & 127);
+        }
+        wait(&status);
+        sum += WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+    }
+    printf("%d\n", sum);
+    fflush(stdout);
+    _exit(0);
+}
+
 /* Anonymous memory that may be written. */
 static long
 mapped_mebibytes(void)
@@ -431,6 +470,8 @@ main(int argc, char **argv)
         forks(0);
     } else if (strcmp(what, "fork-held") == 0) {
         forks_in_calls();
+    } else if (strcmp(what, "fork-linking") == 0 && argc > 2) {
+        forks_while_linking(argv[2]);
     } else if (strcmp(what, "dlerror") == 0) {
         pthread_t id;
         linker_errors(NULL);

@@ -341,6 +341,7 @@ quiet "errno" "$t/abi" errno
 quiet "longjmp" "$t/abi" longjmp
 quiet "fork and vfork" "$t/abi" fork
 quiet "fork before the first call" "$t/abi" fork-first
+quiet "fork while another thread is in dlopen" "$t/abi" fork-linking "$t/libabsent.so"
 quiet "threads" "$t/abi" threads
 quiet "handles" "$t/abi" handles
 quiet "nested" "$t/abi" nested

@@ -58,14 +58,17 @@ calls(int all)
     say("sum", sum);
 }
 
-static int waits[2];
+static int waits[2], begun[2];
 
+/* A thread that is starting blocks and unblocks signals: it says when it has. */
 static void *
 waiting(void *unused)
 {
-    char byte;
+    char byte = 0;
     (void)unused;
-    return read(waits[0], &byte, 1) == 1 ? NULL : (void *)1;
+    return write(begun[1], &byte, 1) == 1 && read(waits[0], &byte, 1) == 1
+               ? NULL
+               : (void *)1;
 }
 
 /* A filter that ends who maps memory, blocks signals or opens a file. */
@@ -174,11 +177,13 @@ main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "";
     void *library = dlopen("libm.so.6", RTLD_NOW);
     pthread_t thread;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || pipe(waits)) {
+    char byte;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || pipe(waits) || pipe(begun)) {
         return 2;
     }
     if (strcmp(mode, "tsync") == 0 &&
-        pthread_create(&thread, NULL, waiting, NULL)) {
+        (pthread_create(&thread, NULL, waiting, NULL) ||
+         read(begun[0], &byte, 1) != 1)) {
         return 3;
     }
     if (strcmp(mode, "first") != 0) {

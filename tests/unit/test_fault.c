@@ -21,6 +21,9 @@
 #include "tests/badlink/fault.h"
 #include "tests/unit/runner.h"
 
+#define PATIENT_MS \
+    20000 /* what comes at once may take that on a loaded machine */
+
 static int near_fd, far_fd;
 
 static const char *fault;
@@ -156,17 +159,20 @@ START_TEST(a_cut_ends_both_directions)
 {
     start("cut=1000");
     put(far_fd, text, sizeof text);
-    ck_assert_uint_eq(take(near_fd, back, sizeof back, 5000, &ended), 1000);
+    ck_assert_uint_eq(take(near_fd, back, sizeof back, PATIENT_MS, &ended),
+                      1000);
     ck_assert(ended);
     ck_assert_mem_eq(back, text, 1000);
-    (void)take(far_fd, back, sizeof back, 5000, &ended);
+    (void)take(far_fd, back, sizeof back, PATIENT_MS, &ended);
     ck_assert(ended);
     stop();
     start("up,cut=1000");
     put(far_fd, text, sizeof text); /* the other direction is whole */
-    ck_assert_uint_eq(take(near_fd, back, sizeof text, 5000, &ended), 5000);
+    ck_assert_uint_eq(take(near_fd, back, sizeof text, PATIENT_MS, &ended),
+                      5000);
     put(near_fd, text, sizeof text);
-    ck_assert_uint_eq(take(far_fd, back, sizeof back, 5000, &ended), 1000);
+    ck_assert_uint_eq(take(far_fd, back, sizeof back, PATIENT_MS, &ended),
+                      1000);
     ck_assert(ended);
     stop();
 }
@@ -181,7 +187,7 @@ START_TEST(the_seed_chooses)
     for (int i = 0; i < 4; i++) {
         start(texts[i]);
         put(far_fd, text, sizeof text);
-        cuts[i] = take(near_fd, back, sizeof back, 5000, &ended);
+        cuts[i] = take(near_fd, back, sizeof back, PATIENT_MS, &ended);
         ck_assert(ended && cuts[i] >= 10 && cuts[i] <= 4000);
         stop();
     }
@@ -195,7 +201,8 @@ START_TEST(a_byte_is_spoilt)
 {
     start("corrupt=777,chunk=10");
     put(far_fd, text, sizeof text);
-    ck_assert_uint_eq(take(near_fd, back, sizeof text, 5000, &ended), 5000);
+    ck_assert_uint_eq(take(near_fd, back, sizeof text, PATIENT_MS, &ended),
+                      5000);
     ck_assert_int_eq((unsigned char)(back[777] ^ text[777]), 0xff);
     back[777] = text[777];
     ck_assert_mem_eq(back, text, sizeof text);
@@ -208,50 +215,80 @@ START_TEST(a_stall_is_over_or_not)
     double began = seconds();
     start("stall=1000,for=80ms");
     put(far_fd, text, sizeof text);
-    ck_assert_uint_eq(take(near_fd, back, 1000, 5000, &ended), 1000);
-    ck_assert_uint_eq(take(near_fd, back + 1000, 4000, 5000, &ended), 4000);
+    ck_assert_uint_eq(take(near_fd, back, 1000, PATIENT_MS, &ended), 1000);
+    ck_assert_uint_eq(take(near_fd, back + 1000, 4000, PATIENT_MS, &ended),
+                      4000);
     ck_assert_double_ge(seconds() - began, 0.079);
     ck_assert_mem_eq(back, text, sizeof text);
     stop();
     start("both,stall=1000");
     put(far_fd, text, sizeof text);
     put(near_fd, text, sizeof text);
-    ck_assert_uint_eq(take(near_fd, back, sizeof text, 100, &ended), 1000);
+    ck_assert_uint_eq(take(near_fd, back, 1000, PATIENT_MS, &ended), 1000);
+    ck_assert_uint_eq(take(near_fd, back, sizeof text, 100, &ended), 0);
     ck_assert(!ended);
     close(near_fd); /* the relay goes with the side that asked for it */
-    (void)take(far_fd, back, sizeof back, 5000, &ended);
+    (void)take(far_fd, back, sizeof back, PATIENT_MS, &ended);
     ck_assert(ended);
     close(far_fd);
 }
 END_TEST
 
-START_TEST(a_link_is_slow)
+/* Seconds in which 5,000 bytes pass. */
+static double
+slowly(void)
 {
     double began = seconds();
     start("slow=20KiB/s");
     put(far_fd, text, sizeof text);
-    ck_assert_uint_eq(take(near_fd, back, sizeof text, 5000, &ended), 5000);
-    ck_assert_double_ge(seconds() - began, 0.2);
-    ck_assert_double_le(seconds() - began, 2);
+    ck_assert_uint_eq(take(near_fd, back, sizeof text, PATIENT_MS, &ended),
+                      5000);
     ck_assert_mem_eq(back, text, sizeof text);
     stop();
-    began = seconds();
-    start("both,delay=30ms");
-    for (int i = 0; i < 5; i++) {
-        put(far_fd, text, 1);
-        ck_assert_uint_eq(take(near_fd, back, 1, 5000, &ended), 1);
-        put(near_fd, text, 1);
-        ck_assert_uint_eq(take(far_fd, back, 1, 5000, &ended), 1);
-    }
-    ck_assert_double_ge(seconds() - began, 0.3);
-    /* A delay is no limit to what passes. */
-    began = seconds();
+    return seconds() - began;
+}
+
+/* Seconds in which 100 messages pass, one behind another. */
+static double
+in_a_row(void)
+{
+    double began = seconds();
     for (int i = 0; i < 100; i++) {
         put(far_fd, text, 100);
     }
-    ck_assert_uint_eq(take(near_fd, back, 6000, 5000, &ended), 6000);
-    ck_assert_uint_eq(take(near_fd, back, 4000, 5000, &ended), 4000);
-    ck_assert_double_le(seconds() - began, 1);
+    ck_assert_uint_eq(take(near_fd, back, 6000, PATIENT_MS, &ended), 6000);
+    ck_assert_uint_eq(take(near_fd, back, 4000, PATIENT_MS, &ended), 4000);
+    return seconds() - began;
+}
+
+/* The shortest of several tries: a loaded machine makes any of them longer. */
+static double
+shortest(double (*tries)(void), double enough)
+{
+    double least = tries();
+    for (int i = 0; i < 9 && least > enough; i++) {
+        double one = tries();
+        least = one < least ? one : least;
+    }
+    return least;
+}
+
+START_TEST(a_link_is_slow)
+{
+    double least = shortest(slowly, 2);
+    ck_assert_double_ge(least, 0.2);
+    ck_assert_double_le(least, 2);
+    double began = seconds();
+    start("both,delay=30ms");
+    for (int i = 0; i < 5; i++) {
+        put(far_fd, text, 1);
+        ck_assert_uint_eq(take(near_fd, back, 1, PATIENT_MS, &ended), 1);
+        put(near_fd, text, 1);
+        ck_assert_uint_eq(take(far_fd, back, 1, PATIENT_MS, &ended), 1);
+    }
+    ck_assert_double_ge(seconds() - began, 0.3);
+    /* A delay is no limit to what passes. */
+    ck_assert_double_le(shortest(in_a_row, 1), 1);
     stop();
 }
 END_TEST

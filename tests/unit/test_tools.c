@@ -87,11 +87,11 @@ START_TEST(test_search_path)
     char plain[256], with[256], command[512], path[160];
     ck_assert_int_eq(fy_tool_identity("/bin/cat", plain, sizeof plain), 0);
     ck_assert_int_eq(
-        fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+        fy_tool_identity_with("/bin/cat", folder, false, with, sizeof with), 0);
     ck_assert_str_eq(plain, with);
     snprintf(path, sizeof path, "/no/such:%s:/usr", folder);
-    ck_assert_int_eq(fy_tool_identity_with("/bin/cat", path, with, sizeof with),
-                     0);
+    ck_assert_int_eq(
+        fy_tool_identity_with("/bin/cat", path, false, with, sizeof with), 0);
     ck_assert_str_eq(plain, with);
     /* The same build-id, other bytes; in a folder that was asked just now. */
     snprintf(command, sizeof command,
@@ -101,7 +101,8 @@ START_TEST(test_search_path)
     ck_assert_int_eq(system(command), 0);
     for (int i = 0; i < 2; i++) { /* the second from the cache, if at all */
         ck_assert_int_eq(
-            fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+            fy_tool_identity_with("/bin/cat", folder, false, with, sizeof with),
+            0);
         ck_assert_str_ne(plain, with);
     }
     ck_assert_int_eq(fy_tool_identity("/bin/cat", with, sizeof with), 0);
@@ -109,12 +110,30 @@ START_TEST(test_search_path)
     snprintf(path, sizeof path, "%s/libc.so.6", folder);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(
-        fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+        fy_tool_identity_with("/bin/cat", folder, false, with, sizeof with), 0);
     ck_assert_str_eq(plain, with);
     /* What is not even a library ends the linker, as it would the program. */
     put_text("libc.so.6", "nothing of the kind");
     ck_assert_int_ne(
-        fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+        fy_tool_identity_with("/bin/cat", folder, false, with, sizeof with), 0);
+}
+END_TEST
+
+/* A program that loads libraries by names may find others on a search path; one that
+ * names them by absolute paths, as its annotation says, may not. */
+START_TEST(test_loads_paths)
+{
+    char with[256], command[512], path[160];
+    put_text("load.c", "#include <dlfcn.h>\n"
+                       "int main(void) { return !dlopen(\"x\", RTLD_NOW); }\n");
+    snprintf(path, sizeof path, "%s/load", folder);
+    snprintf(command, sizeof command, "cc -o %s %s.c -ldl", path, path);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(
+        fy_tool_identity_with(path, folder, false, with, sizeof with),
+        FY_ERR_UNSUPPORTED);
+    ck_assert_int_eq(
+        fy_tool_identity_with(path, folder, true, with, sizeof with), 0);
 }
 END_TEST
 
@@ -288,6 +307,7 @@ main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_programs);
     tcase_add_test(tests, test_search_path);
+    tcase_add_test(tests, test_loads_paths);
     tcase_add_test(tests, test_loaders_variables);
     tcase_add_test(tests, test_changed);
     tcase_add_test(tests, test_scripts);
