@@ -31,6 +31,8 @@ bench_stage_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
 
 # What commands on a remote mount cost; by hand, as root.
 EXTRA_DIST += bench/pipeline
+# What programs cost on `ferry mount'; by hand, as root.
+EXTRA_DIST += bench/files
 bench-pipeline: all
 	FERRY_BUILDDIR='$(abs_builddir)' $(srcdir)/bench/pipeline
 .PHONY: bench-pipeline

@@ -8,6 +8,7 @@ libfyproxy_la_LIBADD = $(PROXY_LIBS)
 EXTRA_DIST += proxy/PROTOCOL.md
 
 include proxy/client/local.mk
+include proxy/files/local.mk
 include proxy/sandbox/local.mk
 include proxy/server/local.mk
 include proxy/storage/local.mk

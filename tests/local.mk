@@ -17,7 +17,9 @@ LOG_COMPILER = $(top_srcdir)/tests/limited
 
 # The longest first, so that no core has nothing to do at the end; those that
 # mostly wait beside those that compute.
+if !SANITIZED
 TESTS += tests/preload/binding.sh
+endif
 TESTS += tests/session/input.py tests/gpu/tiny.py tests/kernels/run.sh
 TESTS += tests/session/faults.sh tests/drive/run.sh
 LONG_UNIT_TESTS = tests/unit/test_blas3 tests/unit/test_lapack
@@ -52,6 +54,7 @@ include tests/defer/local.mk
 include tests/exec/local.mk
 include tests/fakecuda/local.mk
 include tests/faults/local.mk
+include tests/files/local.mk
 include tests/gpu/local.mk
 include tests/judges/local.mk
 include tests/kernels/local.mk
@@ -222,7 +225,7 @@ tests_unit_test_launch_SOURCES = tests/unit/test_launch.c
 tests_unit_test_launch_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_launch_LDADD = libfytools.la $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
-dist_check_SCRIPTS += tests/cli/proxy.sh tests/cli/tools.sh
+dist_check_SCRIPTS += tests/cli/mount.sh tests/cli/mounted.sh tests/cli/proxy.sh tests/cli/tools.sh
 dist_check_SCRIPTS += tests/cli/odds.py tests/cli/leftovers.sh tests/cli/stack.sh
 TESTS += tests/cli/odds.py tests/cli/leftovers.sh tests/cli/stack.sh
 dist_check_SCRIPTS += tests/cli/debug.sh
@@ -232,11 +235,11 @@ TESTS += tests/cli/examples.sh
 check_PROGRAMS += tests/cli/debugged
 tests_cli_debugged_SOURCES = tests/cli/debugged.c
 tests_cli_debugged_LDADD = -ldl
-TESTS += tests/cli/line.sh tests/cli/jobs.py tests/cli/proxy.sh tests/cli/tools.sh
+TESTS += tests/cli/line.sh tests/cli/jobs.py tests/cli/mount.sh tests/cli/mounted.sh tests/cli/proxy.sh tests/cli/tools.sh
 tests_unit_test_bind_SOURCES = tests/unit/test_bind.c
 tests_unit_test_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)
-tests_unit_test_shim_bind_SOURCES = tests/unit/test_shim_bind.c shim/calls/bind.c
+tests_unit_test_shim_bind_SOURCES = tests/unit/test_shim_bind.c shim/calls/bind.c shim/calls/lock.c
 tests_unit_test_shim_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_shim_bind_LDFLAGS = -Wl,--wrap=mmap
 tests_unit_test_shim_bind_LDADD = libfycommon.la $(CHECK_LIBS)

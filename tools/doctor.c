@@ -23,6 +23,7 @@
 #include "tools/doctor.h"
 #include "tools/kernel.h"
 #include "tools/launch.h"
+#include "tools/mount/mount.h"
 
 static void fact(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -302,5 +303,6 @@ fy_tool_doctor(int argc, char **argv)
     print_machine();
     print_devices();
     print_libraries();
+    fy_mounts_print();
     return fy_finish_output(FY_EXIT_OK);
 }

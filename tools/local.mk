@@ -21,6 +21,12 @@ libfytools_la_SOURCES = \
 	tools/launch.c tools/launch.h \
 	tools/model_cache.c \
 	tools/options.c tools/options.h \
+	tools/mount/command.c \
+	tools/mount/mount.h \
+	tools/mount/mounted.c \
+	tools/mount/start.c \
+	tools/mount/umount.c \
+	tools/mount/words.c \
 	tools/pipeline.c tools/pipeline.h \
 	tools/places.c \
 	tools/preload.c \
@@ -49,12 +55,25 @@ dist_man_MANS += \
 	docs/ferry-check.1 \
 	docs/ferry-doctor.1 \
 	docs/ferry-explain.1 \
+	docs/ferry-mount.1 \
 	docs/ferry-proxy.1 \
 	docs/ferry-report.1 \
 	docs/ferry-run.1 \
 	docs/ferry-shell.1 \
-	docs/ferry-verify.1
+	docs/ferry-umount.1 \
+	docs/ferry-verify.1 \
+	docs/mount.ferry.8
 EXTRA_DIST += docs/ARCHITECTURE.md docs/TESTING.md
+
+# What mount(8) calls for a line of fstab of type ferry.
+install-exec-hook: install-mount-ferry
+install-mount-ferry:
+	$(MKDIR_P) '$(DESTDIR)$(sbindir)'
+	ln -sfr '$(DESTDIR)$(bindir)/ferry' '$(DESTDIR)$(sbindir)/mount.ferry'
+uninstall-hook: uninstall-mount-ferry
+uninstall-mount-ferry:
+	rm -f '$(DESTDIR)$(sbindir)/mount.ferry'
+.PHONY: install-mount-ferry uninstall-mount-ferry
 
 # What was installed finds its parts and runs a program without a word.
 installcheck-local: installcheck-ferry

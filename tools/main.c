@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "common/settings.h"
 
 static const struct {
@@ -25,12 +26,17 @@ static const struct {
      "storage"},
     {"shell", fy_tool_shell, "[OPTION]... [SHELL [ARGUMENT]...]",
      "an interactive shell whose commands run near the storage"},
+    {"mount", fy_tool_mount, "[OPTION]... [USER@]HOST:[PATH] FOLDER",
+     "mount another host's files, at the speed of the link"},
+    {"umount", fy_tool_umount, "[--force] FOLDER",
+     "wait until all is written there, and unmount"},
     {"check", fy_tool_check, "[--dump] FILE...", "check annotation files"},
     {"verify", fy_tool_verify, "FILE... -- COMMAND...",
      "compare annotated calls with their originals while a program runs"},
     {"explain", fy_tool_explain, "[-- COMMAND...]",
      "what each reason means, or why a program's calls went where they did"},
-    {"report", fy_tool_report, "FILE.json", "print a report written by run"},
+    {"report", fy_tool_report, "FILE.json|FOLDER",
+     "print a report written by run, or what a mount has done"},
     {"doctor", fy_tool_doctor, "[-- PROGRAM]",
      "what this machine has, and what of a program ferry can reach"},
     {"proxy", fy_tool_proxy, "--stdio [OPTION]...",
@@ -87,6 +93,9 @@ main(int argc, char **argv)
      * for a moment: under a limit (ulimit -v) whatever another thread wants just
      * then fails. */
     (void)mallopt(M_ARENA_MAX, 1);
+    if (argc > 0 && strcmp(fy_path_name(argv[0]), "mount.ferry") == 0) {
+        return fy_run_ample(fy_tool_mount_helper, argc, argv);
+    }
     if (argc < 2) {
         fy_say("a subcommand is missing");
         return fy_usage_error("");

@@ -54,6 +54,7 @@ find_uninstalled(const char *folder, struct fy_places *out)
     return join(out->engine, folder, "/.libs/libferry-engine.so") &&
            join(out->shim, folder, "/.libs/libferry.so") &&
            join(out->stub, folder, "/ferry-stub") &&
+           join(out->mount, folder, "/ferry-mount") &&
            join(out->library, source, "/annotations/lib");
 }
 
@@ -79,6 +80,7 @@ fy_places_find(struct fy_places *out)
     join(out->engine, FY_PKGLIBDIR, "/libferry-engine.so");
     join(out->shim, FY_PKGLIBDIR, "/libferry.so");
     join(out->stub, FY_PKGLIBEXECDIR, "/ferry-stub");
+    join(out->mount, FY_PKGLIBEXECDIR, "/ferry-mount");
     join(out->library, FY_PKGDATADIR, "/annotations/lib");
     if (!slash || exists(out->shim)) {
         return;
@@ -89,6 +91,7 @@ fy_places_find(struct fy_places *out)
         join(out->engine, self, "/lib/ferry/libferry-engine.so");
         join(out->shim, self, "/lib/ferry/libferry.so");
         join(out->stub, self, "/libexec/ferry/ferry-stub");
+        join(out->mount, self, "/libexec/ferry/ferry-mount");
         join(out->library, self, "/share/ferry/annotations/lib");
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry report: a JSON report as the table that ferry run --report prints.
+ * ferry report: a JSON report as the table that ferry run --report prints, or what a mount
+ * of ferry says of itself.
  */
 #include "config.h"
 
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "common/whole.h"
+#include "tools/mount/mount.h"
 #include "tools/report.h"
 #include "tools/tool.h"
 
@@ -18,14 +20,19 @@ fy_tool_report(int argc, char **argv)
         LIMIT_BYTES = 64 << 20
     };
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        printf("Usage: ferry report FILE.json\n"
-               "Prints a report that 'ferry run --report=FILE.json' wrote.\n");
+        printf("Usage: ferry report FILE.json|FOLDER\n"
+               "Prints a report that 'ferry run --report=FILE.json' wrote, or "
+               "what the mount of\nferry on FOLDER has done so far.\n");
         return fy_finish_output(FY_EXIT_OK);
     }
     if (argc != 2 || (argv[1][0] == '-' && argv[1][1])) {
         fy_say(argc < 2 ? "a report file is missing"
                         : "expected one report file");
         return fy_usage_error("report");
+    }
+    int mounted;
+    if (fy_mount_report(argv[1], &mounted)) {
+        return mounted;
     }
     size_t bytes;
     char why[160];

@@ -32,7 +32,7 @@ struct fy_gather {
     unsigned npaths, nlocales;
     char *search, *runs[RUNS_MAX]; /* PATH; programs that it leads to */
     unsigned nruns;
-    bool encoded;
+    bool encoded, loads_paths;
     char identity[256];
     unsigned reason;
     struct fy_buffer why;
@@ -259,6 +259,8 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     }
     fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
     gather->encoded = stage->invocation.encoded;
+    gather->loads_paths =
+        fy_invocation_is(&stage->invocation, FY_TRAIT_LOADS_PATHS);
     if (fy_path_join(stage->facts.cwd, stage->facts.path, program)) {
         (void)refuse(gather, FY_STAGE_OTHER_TOOL, "the program's path", "");
         program[0] = '\0';
@@ -326,9 +328,9 @@ fy_gather_run(struct fy_gather *gather)
     if (gather->reason) {
         return;
     }
-    int status =
-        fy_tool_identity_with(gather->program, gather->library_path,
-                              gather->identity, sizeof gather->identity);
+    int status = fy_tool_identity_with(gather->program, gather->library_path,
+                                       gather->loads_paths, gather->identity,
+                                       sizeof gather->identity);
     if (status) {
         (void)refuse(gather, FY_STAGE_OTHER_TOOL,
                      status != FY_ERR_UNSUPPORTED
@@ -378,6 +380,16 @@ fy_gather_reason(const struct fy_gather *gather, const char **out_why)
 }
 
 bool
+fy_ask_shows_owners(const struct stage *stage, const struct fy_mount *mount)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    return (mount->traits & FY_MOUNT_SHOWS_SELF) &&
+           (fy_invocation_is(invocation, FY_TRAIT_OWNERS) ||
+            (invocation->effect &&
+             fy_invocation_is(invocation, FY_TRAIT_REPLACES_OPERANDS)));
+}
+
+bool
 fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
 {
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
@@ -389,7 +401,8 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
                           "root may write other owners there than it sees");
             return false;
         }
-        if (!(mount->traits & FY_MOUNT_BY_NUMBER)) {
+        if (!(mount->traits & FY_MOUNT_BY_NUMBER) &&
+            !fy_ask_shows_owners(stage, mount)) {
             continue;
         }
         if (stage->connection->hello.uid != geteuid() ||

@@ -13,6 +13,8 @@
  *   IOCTL       an answer without content
  *   LOOKUP      a request for attributes, an answer without content
  *   RELEASEDIR  an answer without content, at some time after the close(2)
+ * A mount of ferry says itself when nothing that it has acknowledged is outstanding: a
+ * round trip only where something is.
  * Where the counters cannot be read, or sshfs names the folder by another path than
  * ferry, they never fit, and each barrier is a round trip.
  */
@@ -31,6 +33,8 @@
 #include <unistd.h>
 
 #include "proxy/client/mappings.h"
+#include "proxy/files/client/control.h"
+#include "proxy/storage/control.h"
 #include "proxy/wire/process.h"
 
 enum {
@@ -52,7 +56,7 @@ new_name(const char *folder, char *out, size_t capacity)
     return n > 0 && (size_t)n < capacity;
 }
 
-/* What is missing is never cached: this is answered by the host. */
+/* A missing name is never cached: the host answers for this one. */
 static int
 round_trip(const char *folder)
 {
@@ -127,10 +131,17 @@ fy_barrier(const struct fy_mount *mount, struct fy_quiet *quiet)
     if (!*mount->type) {
         return 0; /* files of this machine */
     }
-    bool counted = read_counters(mount, &before), mapped = false;
+    bool told = mount->traits & FY_MOUNT_TOLD, mapped = false;
+    bool counted = !told && read_counters(mount, &before);
     if ((mount->traits & FY_MOUNT_FUSE) &&
         fy_mappings_write(mount->device, &mapped)) {
         return FY_ERR_IO;
+    }
+    if (told) {
+        return fy_control_ask(mount->control, FY_FILES_CONTROL_SETTLE, 0, NULL,
+                              NULL)
+                   ? FY_ERR_IO
+                   : 0;
     }
     int fd = open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {

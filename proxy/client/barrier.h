@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was written through a mount is at its host before a stage begins.
+ * Bytes written through a mount are at its host before a stage begins.
  */
 #ifndef FERRY_PROXY_CLIENT_BARRIER_H
 #define FERRY_PROXY_CLIENT_BARRIER_H

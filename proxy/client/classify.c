@@ -382,7 +382,8 @@ look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
         plan->kind = fd == 1 ? FY_STREAM_PTY : FY_STREAM_WIRE;
     } else if (S_ISFIFO(fact->mode)) {
         if (fact->unread && look->invocation->effect) {
-            /* It would go on until it is told. */
+            /* Without a reader the stage would run on until told; the original
+             * ends by SIGPIPE. */
             return say(look, FY_STAGE_ODD_STREAM, name, " has no reader");
         }
         plan->is_pipe = true;
@@ -448,10 +449,10 @@ names_descriptors(const char *text)
 }
 
 /*
- * Whether ends of pipes that it was handed make no difference to the command, as
- * of a shell's <(...) and >(...): it reads what is named and its streams, and
- * nothing names them. Who else has the pipe sees it held just as long, by the
- * stub.
+ * Whether the command never touches the ends of pipes that it inherits, as those of a
+ * shell's <(...) and >(...): it reads its named operands and its streams, and no
+ * operand names the pipe. The stub holds the pipe as long as the command would, so
+ * that its other processes see no difference.
  */
 static bool
 leaves_pipes_alone(const struct look *look)
@@ -503,7 +504,7 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
     if (!follows && !(mount->traits & FY_MOUNT_MODES_DIFFER)) {
         return FY_STAGE_NONE;
     }
-    /* What lists files and folders goes by their types. */
+    /* A command that lists files and folders goes by their types. */
     bool unsafe = look->plan->effect ||
                   fy_invocation_is(invocation, FY_TRAIT_LISTS) ||
                   fy_invocation_is(invocation, FY_TRAIT_TARGETS) ||
@@ -520,9 +521,9 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
 }
 
 /*
- * What may remove a folder, or names that no word says: sshfs goes on showing
- * those, and nothing can be done about it (storage/fresh.c). What may remove a link is
- * refused by the proxy, which sees it (sandbox/names.c).
+ * Whether the command may remove a folder, or names that no word of it says. sshfs
+ * goes on showing those, whatever is done here (storage/fresh.c). Commands that may
+ * remove a link are refused by the proxy, which sees the link (sandbox/names.c).
  */
 static bool
 removes_unnamed(const struct fy_invocation *invocation)

@@ -18,7 +18,7 @@
 #include "proxy/wire/spec.h"
 #include "proxy/wire/transport.h"
 
-/* What is known of one of fds 0-2 of the stage. */
+/* The facts about one of fds 0-2 of the stage. */
 struct fy_stream_fact {
     bool open;
     mode_t mode;
@@ -57,7 +57,7 @@ enum {
 }; /* that one stage may see */
 
 struct fy_stage_plan {
-    const struct fy_mount *mount; /* NULL: a filter of whatever feeds it */
+    const struct fy_mount *mount; /* NULL: a filter of another stage */
     /* All that it needs, of one host, none beneath another; [0] is `mount'. */
     const struct fy_mount *mounts[FY_STAGE_MOUNTS];
     unsigned nmounts;
@@ -67,7 +67,7 @@ struct fy_stage_plan {
                       * in.kind WIRE: that of a file of here has to be */
     int64_t local_bytes; /* of that file */
     bool effect;         /* something there or a file on the mount is changed */
-    bool repeatable;     /* it may be run again from its beginning */
+    bool repeatable;     /* the command may be run again from its beginning */
 };
 
 /*

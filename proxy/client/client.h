@@ -30,7 +30,7 @@ struct fy_session_options {
     const char *stub;   /* path of ferry-stub */
     const char *ferry;  /* path of ferry, for loopback */
     const char *history;    /* SQLite file of what was learned; NULL: none */
-    bool force;             /* offload whatever may be, not only what pays */
+    bool force;             /* offload all that may be, not only what pays */
     bool whole_environment; /* send all variables, not only those declared */
     bool record;            /* keep stages for fy_session_stage() */
 };
@@ -88,7 +88,7 @@ struct fy_link_report {
     double seconds; /* connected */
     double rtt_seconds;
     const char *trouble; /* why it cannot be used, or "" */
-    const char *open;    /* what stages there are not kept from, or "" */
+    const char *open;    /* risks that stages there are not kept from, or "" */
 };
 
 /*

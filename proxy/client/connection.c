@@ -177,7 +177,7 @@ static const struct fy_wire_events wire_events = {
     .closed = on_closed,
 };
 
-/* What is queued goes out before the greeting. */
+/* Queued frames go out before the greeting. */
 static void
 send_early(struct connection *connection)
 {
@@ -236,7 +236,7 @@ fy_connection_login_seconds(const struct connection *connection)
     return all - spent > all / 4 ? all - spent : all / 4;
 }
 
-/* It was reached before by this name. */
+/* Whether the host was reached before by this name. */
 static bool
 is_known(const struct connection *connection)
 {
@@ -253,6 +253,7 @@ needs_hello(const struct stage *stage)
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         if ((mount->traits & FY_MOUNT_BY_NUMBER) ||
+            fy_ask_shows_owners(stage, mount) ||
             ((mount->traits & FY_MOUNT_MAPS_USERS) && stage->plan.effect)) {
             return true;
         }
@@ -334,7 +335,7 @@ hello_data(struct exchange *exchange, const void *bytes, size_t n)
     connection->hello_used += n;
 }
 
-/* What the host's kernel does not keep an exploited command from. */
+/* Notes from what the host's kernel does not keep an exploited command. */
 static void
 note_open(struct connection *connection)
 {
@@ -405,15 +406,9 @@ hello_closed(struct exchange *exchange, uint32_t error)
 static int
 say_hello(struct connection *connection)
 {
-    struct fy_hello hello = {
-        .version = FY_PROTOCOL_VERSION,
-        .ferry = {.at = PACKAGE_VERSION, .n = strlen(PACKAGE_VERSION)},
-        .uid = geteuid(),
-        .gid = getegid(),
-    };
     char *body;
     size_t n;
-    int status = fy_hello_encode(&hello, &body, &n);
+    int status = fy_hello_client(&body, &n);
     if (status) {
         return status;
     }
@@ -499,7 +494,7 @@ greet(struct connection *connection)
     connection->link.in = connection->in.fd;
     int status = fy_link_greet(&connection->link, &why);
     if (connection->wire) {
-        connection->link.in = -1; /* it is the wire's */
+        connection->link.in = -1; /* the wire owns it now */
     }
     if (status == FY_ERR_BUSY) {
         return;

@@ -30,15 +30,15 @@ struct fy_cost_host {
 };
 
 struct fy_cost_input {
-    uint64_t remote_bytes; /* it reads that are on the storage host */
+    uint64_t remote_bytes; /* bytes of its input on the storage host */
     uint64_t remote_files;
     uint64_t opened_files; /* of these: the shell's `<' has opened them */
-    uint64_t local_bytes;  /* it reads that are here */
-    uint64_t stored_bytes; /* it writes there, apart from its output */
+    uint64_t local_bytes;  /* bytes of its input here */
+    uint64_t stored_bytes; /* written there, apart from its output */
     uint64_t stored_files;
     bool known;        /* the two above; false: nothing is known */
-    bool output_stays; /* what it writes is read or stored there */
-    bool effect;       /* what it changes has to be told, and shown here */
+    bool output_stays; /* its output is read or stored there */
+    bool effect;       /* its changes have to be told, and shown here */
 };
 
 struct fy_cost {

@@ -9,7 +9,6 @@
 #include "proxy/client/stage.h"
 
 enum {
-    ERR_BYTES = 64 << 10,   /* the window of stderr */
     STEP_BYTES = 128 << 10, /* less is not worth a frame */
     PACKED_BYTES = 1 << 20, /* the window of compressed output, not decoded */
 };
@@ -25,6 +24,12 @@ fy_flow_allow(struct stage *stage, int i, uint64_t bytes)
     }
 }
 
+static uint64_t
+beyond(uint64_t bytes, uint64_t limit)
+{
+    return bytes > limit ? bytes - limit : 0;
+}
+
 void
 fy_flow_grant(struct stage *stage)
 {
@@ -37,18 +42,18 @@ fy_flow_grant(struct stage *stage)
         !stage->join.settled || (stage->whole && !fy_part_may_send(stage))) {
         return;
     }
-    uint64_t err = flow->granted_bytes[1] - flow->head_bytes;
-    uint64_t held = err - flow->credited_bytes;
-    held += flow->unsqueeze ? flow->received_bytes[0] : flow->granted_bytes[0];
-    uint64_t room =
-        held < FY_STUB_WINDOW_BYTES ? FY_STUB_WINDOW_BYTES - held : 0;
-    uint64_t open = err - flow->received_bytes[1];
-    /* What the stub keeps of stderr waits for stdout, which has room then. */
-    if (flow->err_open && open < ERR_BYTES / 2 &&
-        room >= ERR_BYTES + 2 * STEP_BYTES) {
-        fy_flow_allow(stage, 1, ERR_BYTES - open);
-        room -= ERR_BYTES - open;
+    /* The stub says of both streams together what it has written: that of one is at
+     * least what the other has not had. stderr has a window of its own, since what
+     * the stub keeps of it may wait for stdout. */
+    uint64_t written[2] = {
+        beyond(flow->credited_bytes, flow->received_bytes[1]),
+        beyond(flow->credited_bytes, flow->received_bytes[0]),
+    };
+    uint64_t err = flow->granted_bytes[1] - flow->head_bytes - written[1];
+    if (flow->err_open && err < FLOW_ERR_BYTES / 2) {
+        fy_flow_allow(stage, 1, FLOW_ERR_BYTES - err);
     }
+    uint64_t room = beyond(FLOW_OUT_BYTES, flow->granted_bytes[0] - written[0]);
     /* Joined to a reader there, it has no output here. */
     if (flow->out_open && !stage->join.feeds && flow->unsqueeze) {
         uint64_t ahead = flow->granted_bytes[0] - flow->packed_bytes +

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What uthash must do without memory: not exit. */
+/* uthash without memory: the row is lost, the process goes on. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -235,9 +235,9 @@ fy_history_save(struct fy_history *history)
         return FY_ERR_IO;
     }
     static const char begin[] =
-        "PRAGMA synchronous = OFF;" /* it may be lost at any time */
+        "PRAGMA synchronous = OFF;" /* the file may be lost at any time */
         "BEGIN IMMEDIATE;"
-        /* It counted no input of files. */
+        /* The older table did not count input from files. */
         "DROP TABLE IF EXISTS learned1;"
         "CREATE TABLE IF NOT EXISTS learned2 (key TEXT PRIMARY KEY,"
         " runs REAL, in_bytes REAL, out_bytes REAL, seconds REAL,"

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ enum {
     CHAIN_MAX = 8,     /* parents that wait, the stub included */
     SETTLING_MS = 5,   /* until a parent that will wait does */
     COMPUTES_MS = 500, /* of processor time: no shell on its way to a command */
+    WATCHED_MAX = 64,  /* processes of which that is counted at a time */
     NO_NUMBER = 1 /* of a folder in /proc that the kernel has no memory for */
 };
 
@@ -50,8 +52,17 @@ struct inherited {
     uint64_t number; /* of the file, in the same words */
 };
 
+/* A process that ran when it was first seen with this end of a pipe. */
+struct watched {
+    pid_t pid;
+    uint64_t device, inode;
+    int64_t cpu_ms; /* its processor time then */
+};
+
 struct fy_holders {
     DIR *proc;
+    struct watched watched[WATCHED_MAX];
+    unsigned nwatched; /* ever; the oldest rows are used again */
     struct inherited inherited[64];
     unsigned ninherited;
     bool more_inherited;
@@ -66,7 +77,7 @@ compare(const void *a, const void *b)
     return one->pid < two->pid ? -1 : one->pid > two->pid;
 }
 
-/* What fdinfo says of a descriptor. */
+/* One descriptor's fdinfo. */
 struct fd_info {
     bool closed_by_exec;
     uint64_t mount, number; /* 0: it does not say (Linux before 5.14) */
@@ -79,7 +90,8 @@ number_after(const char *text, const char *word, int base)
     return at ? strtoull(at + strlen(word), NULL, base) : 0;
 }
 
-/* False: it is closed. No file system is asked: one may not answer. */
+/* False with ENOENT: the descriptor is closed. No file system is asked: one may not
+ * answer. */
 static bool
 read_fd_info(int proc, const char *pid, const char *fd, struct fd_info *out)
 {
@@ -90,8 +102,13 @@ read_fd_info(int proc, const char *pid, const char *fd, struct fd_info *out)
         return false;
     }
     ssize_t n = read(file, text, sizeof text - 1);
+    int error = errno;
     (void)close(file);
-    text[n > 0 ? n : 0] = '\0';
+    if (n < 0) {
+        errno = error;
+        return false;
+    }
+    text[n] = '\0';
     out->closed_by_exec = number_after(text, "flags:", 8) & O_CLOEXEC;
     out->mount = number_after(text, "\nmnt_id:", 10);
     out->number = number_after(text, "\nino:", 10);
@@ -185,9 +202,12 @@ fy_holders_extra(const struct fy_holders *holders, pid_t pid,
     const struct dirent *entry;
     while ((entry = readdir(folder))) {
         struct fd_info info = {0};
-        if (strtol(entry->d_name, NULL, 10) <= 2 ||
-            (read_fd_info(dirfd(holders->proc), number, entry->d_name, &info) &&
-             info.closed_by_exec)) {
+        if (strtol(entry->d_name, NULL, 10) <= 2) {
+            continue;
+        }
+        bool known =
+            read_fd_info(dirfd(holders->proc), number, entry->d_name, &info);
+        if (known ? info.closed_by_exec : errno == ENOENT) {
             continue;
         }
         if (was_inherited(holders, dirfd(folder), entry->d_name, &info)) {
@@ -425,13 +445,36 @@ waits(const struct fy_holders *holders, const char *name, bool forked,
     return number >= 0 && !asks_files(number);
 }
 
+/* Whether a process has used that much processor time since it was first seen with the
+ * pipe: a shell that runs a long script had used more before it made the pipe. */
 static bool
-is_settled(const struct fy_holders *holders, const char *name,
+computes(struct fy_holders *holders, pid_t pid,
+         const struct fy_pipe_holders *row)
+{
+    clockid_t clock;
+    struct timespec cpu;
+    if (clock_getcpuclockid(pid, &clock) != 0 ||
+        clock_gettime(clock, &cpu) != 0) {
+        return false;
+    }
+    int64_t cpu_ms = (int64_t)cpu.tv_sec * 1000 + cpu.tv_nsec / 1000000;
+    for (unsigned i = 0; i < WATCHED_MAX; i++) {
+        const struct watched *each = &holders->watched[i];
+        if (each->pid == pid && each->device == row->device &&
+            each->inode == row->inode) {
+            return cpu_ms - each->cpu_ms > COMPUTES_MS;
+        }
+    }
+    holders->watched[holders->nwatched++ % WATCHED_MAX] =
+        (struct watched){pid, row->device, row->inode, cpu_ms};
+    return false;
+}
+
+static bool
+is_settled(struct fy_holders *holders, const char *name,
            const struct fy_pipe_holders *row)
 {
     struct fy_process now;
-    clockid_t clock;
-    struct timespec cpu;
     if (!fy_process_read(dirfd(holders->proc), name, &now)) {
         return false;
     }
@@ -439,14 +482,12 @@ is_settled(const struct fy_holders *holders, const char *name,
         return waits(holders, name, now.forked, row);
     }
     return now.state == 'T' || now.state == 't' ||
-           (clock_getcpuclockid(now.pid, &clock) == 0 &&
-            clock_gettime(clock, &cpu) == 0 &&
-            cpu.tv_sec * 1000 + cpu.tv_nsec / 1000000 > COMPUTES_MS);
+           computes(holders, now.pid, row);
 }
 
 static void
-note(struct fy_pipe_holders *row, const struct fy_holders *holders,
-     const char *name, mode_t mode)
+note(struct fy_pipe_holders *row, struct fy_holders *holders, const char *name,
+     mode_t mode)
 {
     int error = errno; /* of the descriptors so far: how it waits adds none */
     pid_t pid = (pid_t)strtol(name, NULL, 10);
@@ -476,7 +517,7 @@ unless_gone(int error)
 /* Not 0: why its descriptors cannot be read, as errno. A process whose first thread has
  * ended shows them at its other threads, each of which may have another table. */
 static int
-look(const struct fy_holders *holders, const char *name,
+look(struct fy_holders *holders, const char *name,
      struct fy_pipe_holders *pipes, unsigned npipes)
 {
     char path[64];
@@ -719,6 +760,14 @@ is_among(const pid_t *pids, unsigned n, pid_t pid)
     return n != 0;
 }
 
+/* Whether the process shares this process's memory: a child of posix_spawn(3) before its
+ * exec, which has the session's descriptors until it closes them. */
+static bool
+is_being_spawned(pid_t pid)
+{
+    return syscall(SYS_kcmp, getpid(), pid, KCMP_VM, 0, 0) == 0;
+}
+
 /* Whether no process has that file but `pid' and, with `waiting', the chain of its
  * parents of which each only waits for the next. */
 static bool
@@ -739,6 +788,7 @@ only(const struct fy_holders *holders, const char *path, bool inherited,
             isdigit((unsigned char)name[0]) ? strtol(name, NULL, 10) : 0;
         if (each == 0 || each == self || is_among(chain, n, (pid_t)each) ||
             (!inherited && is_old(holders, entry)) ||
+            !has_named(holders, name, path) || is_being_spawned((pid_t)each) ||
             !has_named(holders, name, path)) {
             continue;
         }

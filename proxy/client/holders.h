@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who holds the ends of pipes, read from /proc. What is not readable and may
- * be of this run is reported, so that nothing is concluded from it.
+ * The processes that hold the ends of pipes, read from /proc. A process of this run
+ * that cannot be read is reported, so that nothing is concluded from it.
  */
 #ifndef FERRY_PROXY_CLIENT_HOLDERS_H
 #define FERRY_PROXY_CLIENT_HOLDERS_H
@@ -20,7 +20,7 @@ struct fy_holder {
     pid_t pid;
     bool reads, writes; /* it holds that end */
     /*
-     * It does not seem to be on its way to another program, or to a pipe's end
+     * The holder does not seem to be on its way to another program, or to a pipe's end
      * that it will close: it waits for something else than a file, is stopped, or
      * computes. How long it has run, or waited for a processor, says nothing.
      */

@@ -14,6 +14,7 @@
 enum {
     STEP_BYTES =
         32 << 10, /* less is not worth a frame, but when nothing goes */
+    PIPE_BYTES = 64 << 10,
 };
 
 bool
@@ -23,6 +24,24 @@ fy_input_is_own(const struct stage *stage)
     return fy_invocation_is(&stage->invocation, FY_TRAIT_DRAINS) ||
            fy_holders_alone(stage->session->scan.holders, fact->path,
                             fact->device, fact->inode, stage->hello.pid);
+}
+
+/*
+ * What may be on its way of a pipe, `taken' of which the stage's own pipe has taken.
+ * Where another pipe follows, its reader may end early, and the writer here must not
+ * go on for long behind it: a pipe's worth, and no more than was wanted already; no
+ * more at all while the reader here is behind.
+ */
+static uint64_t
+most_ahead(const struct stage *stage, uint64_t taken)
+{
+    if (!stage->plan.in.is_pipe || !stage->plan.out.is_pipe) {
+        return UINT64_MAX;
+    }
+    if (stage->flow.handed_bytes - stage->flow.credited_bytes > PIPE_BYTES) {
+        return 0;
+    }
+    return taken > PIPE_BYTES ? taken : PIPE_BYTES;
 }
 
 void
@@ -35,6 +54,13 @@ fy_input_want(struct stage *stage)
     uint64_t ahead = stage->input.wanted_bytes - stage->input.sent_bytes;
     uint64_t room =
         fy_wire_room(stage->flow.out.connection->wire, stage->flow.out.stream);
+    if (room > stage->input.window_bytes) {
+        stage->input.window_bytes = room; /* all of it, before any was used */
+    }
+    uint64_t sent = stage->input.window_bytes - room;
+    uint64_t most = most_ahead(stage, stage->input.sent_bytes - sent);
+    most = most > sent ? most - sent : 0;
+    room = room < most ? room : most;
     if (room <= ahead || (ahead > 0 && room - ahead < STEP_BYTES)) {
         return;
     }

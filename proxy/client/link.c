@@ -35,7 +35,7 @@ is_writer(const struct stage *stage)
            !stage->join.settled && stage->plan.out.is_pipe;
 }
 
-/* What it writes may still be joined to a reader there. */
+/* Whether a reader there may still be joined to the stage's output. */
 static bool
 may_feed(const struct stage *stage)
 {
@@ -77,7 +77,7 @@ struct view {
     struct stage *reader, *writer;
     bool quiet;           /* all that are no stages are settled */
     bool certain;         /* all processes were seen */
-    bool moving;          /* they were not, but may be soon */
+    bool moving;          /* not all were seen, but may be soon */
     bool others_settled;  /* all readers that are no stages */
     struct stage *feeder; /* some writer that may be joined */
 };
@@ -159,7 +159,7 @@ may_join(const struct stage *writer, const struct stage *reader)
            fy_connection_takes(writer->connection, reader);
 }
 
-/* It waits for its mount; then it may. */
+/* The reader waits for its mount, and may be joined then. */
 static bool
 may_join_later(const struct stage *reader)
 {
@@ -222,7 +222,7 @@ decide_sender(struct stage *stage, const struct view *view, uint64_t now)
     bool again = seen_before(stage, what, now);
     bool late = now - stage->began_ns > PATIENCE_MS * ms_ns;
     if (view->feeder && !stage->input.fed_here) {
-        return; /* it is decided with that one */
+        return; /* the feeder's turn decides this one, too */
     }
     if (!stage->input.fed_here && view->writers != 0 &&
         !(view->writers == 1 && view->writer) && !(view->quiet && again) &&
@@ -249,7 +249,7 @@ decide_reader(struct stage *stage, const struct view *view, uint64_t now)
         return;
     }
     if (view->feeder) {
-        return; /* it is decided with that one */
+        return; /* the feeder's turn decides this one, too */
     }
     if (view->writers == 0 || (view->writers == 1 && view->writer) ||
         seen_before(stage, somebody_here, now) ||

@@ -145,8 +145,8 @@ write_named(const struct mapped *mapped, const char *path)
     return status;
 }
 
-/* What was removed has no name by which a command could read it, unless the mark
- * is wrong (classify.h). */
+/* A removed file has no name by which a command could read it, unless the
+ * kernel's mark is wrong (classify.h). */
 static int
 write_back(const struct mapped *mapped)
 {

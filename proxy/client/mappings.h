@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs have written to shared mappings of files, and the kernel has not
- * handed to the file system yet.
+ * Stores to shared mappings of files that the kernel has not handed to the file system
+ * yet.
  */
 #ifndef FERRY_PROXY_CLIENT_MAPPINGS_H
 #define FERRY_PROXY_CLIENT_MAPPINGS_H

@@ -174,7 +174,8 @@ fy_part_flush(struct stage *part)
     bool merged = part->plan.err.kind != FY_STREAM_WIRE;
     struct fy_part *own = part->part;
     if (own->nheld > 0 && !own->looked) {
-        /* It ends where more was wanted: output may, a complaint does not. */
+        /* The part ended in the middle of a line: output may, a complaint does
+         * not. */
         bool whole_line = own->held[own->nheld - 1] == '\n';
         if (!merged || whole_line) {
             return FY_ERR_INVALID;

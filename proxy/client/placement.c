@@ -68,7 +68,7 @@ reads_there(const struct stage *stage)
     return invocation->reads_cwd;
 }
 
-/* What comes from here and would be written there. */
+/* Adds the bytes that come from here and would be written there. */
 static void
 add_local(const struct stage *stage, const struct fy_learned *learned,
           struct fy_cost_input *out)
@@ -171,7 +171,7 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
     stage->place.hopeless = !fy_cost_pays(&input, &cost);
     input.output_stays = output_stays(stage);
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
-    /* What its mount makes it wait for, before and after. */
+    /* The mount makes a stage wait before and after its run. */
     cost.there_seconds += stage->mount->lags_ms / 1e3;
     if (stage->mount->lags_ms && stage->plan.effect) {
         cost.there_seconds += stage->mount->forgets_ms / 1e3;
@@ -281,8 +281,8 @@ encode(const struct stage *stage, char **out, size_t *out_n)
     return status;
 }
 
-/* *out_tiny: they may be so small that it is better off here, whatever becomes of
- * its output. */
+/* Whether sizes of inputs could change the answer. *out_tiny: the inputs may be
+ * so small that the stage is better off here, wherever its output goes. */
 static bool
 needs_sizes(const struct stage *stage, bool *out_tiny)
 {
@@ -325,7 +325,7 @@ look_run(struct fy_work *work)
     for (unsigned i = 0; i < look->n; i++) {
         struct stat about;
         if (stat(look->paths[i], &about) != 0) {
-            continue; /* it is missing there, too */
+            continue; /* the file is missing there, too */
         }
         look->result.bytes += (uint64_t)about.st_size;
         look->result.files++;
@@ -345,7 +345,7 @@ look_done(struct fy_work *work)
         if (look->result.complete) {
             judge(stage, &look->result,
                   fy_connection_login_seconds(stage->connection));
-            /* What holds while its host is not there may change. */
+            /* A judgement made before its host is there may change. */
             stage->place.judged = stage->connection->state == CONNECTION_READY;
             stage->place.unprofitable =
                 stage->place.unprofitable && stage->place.judged;
@@ -396,7 +396,7 @@ fy_placement_look(struct stage *stage)
         look->n += look->paths[look->n] != NULL;
     }
     if (look->n + look->result.files == 0) {
-        look_free(&look->work); /* what it does is not told by its input */
+        look_free(&look->work); /* no input to go by */
         return false;
     }
     look->work.run = look_run;

@@ -18,6 +18,8 @@
 #include "common/path.h"
 #include "proxy/client/barrier.h"
 #include "proxy/client/stage.h"
+#include "proxy/files/client/control.h"
+#include "proxy/storage/control.h"
 #include "proxy/storage/fresh.h"
 #include "proxy/storage/tools.h"
 #include "proxy/storage/work.h"
@@ -38,9 +40,9 @@ struct fy_job {
     struct fy_alike *alike;
     const char *is_output; /* an operand: `alike' has it */
     int gathered;          /* atomic: it was run */
-    bool stuck;            /* it is not waited for */
+    bool stuck;            /* the stage does not wait for it */
     bool cached;           /* the mounts' caches are dealt with too */
-    bool again;            /* what was written before is there by now */
+    bool again;            /* earlier writes are at the host by now */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
     struct fy_quiet quiet[FY_STAGE_MOUNTS]; /* before */
     unsigned nmounts;
@@ -193,6 +195,18 @@ is_cached(const struct stage *stage)
     return false;
 }
 
+/* Whatever changes there is told to the mounts: only their barrier has to be asked for. */
+static bool
+is_told(const struct stage *stage)
+{
+    bool all = true;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        all = all && (mount->type[0] == '\0' || mount->traits & FY_MOUNT_TOLD);
+    }
+    return all;
+}
+
 /* ---- before ---------------------------------------------------------------------------- */
 
 /*
@@ -288,7 +302,7 @@ done_before(struct fy_work *work)
     job_free(job);
 }
 
-/* What only a mount with caches needs. */
+/* Adds what only a mount with caches needs. */
 static void
 add_caches(struct fy_job *job, const struct stage *stage)
 {
@@ -299,8 +313,8 @@ add_caches(struct fy_job *job, const struct stage *stage)
         job->quiet[i] = stage->session->quiet[at];
         /* Files of this machine are what they are. */
         job->hash_root[i] = mount->type[0] != '\0' && !connection->proven[at];
-        /* It looked otherwise than there: perhaps old names, in sshfs's
-         * cache. */
+        /* The root looked otherwise than at its host: perhaps sshfs's cache has
+         * old names. */
         job->refresh_root[i] = job->hash_root[i] && connection->asked[at];
         connection->asked[at] = connection->asked[at] || job->hash_root[i];
     }
@@ -313,7 +327,8 @@ add_caches(struct fy_job *job, const struct stage *stage)
     job->cached = true;
 }
 
-/* What is said to be written is read ahead while the login goes on. */
+/* Paths that the stage is said to write are read ahead while the login goes
+ * on. */
 static bool
 add_ahead(struct fy_job *job, const struct stage *stage)
 {
@@ -386,12 +401,18 @@ run_after(struct fy_work *work)
                                  .files = touched->files,
                                  .nfiles = touched->nfiles};
     for (unsigned i = 0; i < job->nmounts; i++) {
+        if (job->mounts[i].traits & FY_MOUNT_TOLD) {
+            /* What has ended or lost its link looks at everything again. */
+            (void)!fy_control_ask(job->mounts[i].control,
+                                  FY_FILES_CONTROL_BARRIER, 0, NULL, NULL);
+            continue;
+        }
         job->stale += fy_fresh_after(&job->mounts[i],
                                      (const char *const *)job->paths, &told);
     }
 }
 
-/* What else changed is not known: what is remembered by now must end. */
+/* The other changes are not known: the mounts' caches must time out. */
 static void
 wait_out(struct stage *stage)
 {
@@ -447,7 +468,7 @@ static void
 refresh(struct stage *stage)
 {
     struct fy_job *job = stage->prepare.job;
-    if (job->npaths > 0 &&
+    if ((job->npaths > 0 || is_told(stage)) &&
         fy_pool_submit(stage->session->pool, &job->work) == 0) {
         return;
     }
@@ -560,12 +581,14 @@ void
 fy_prepare_touched(struct stage *stage)
 {
     stage->prepare.touched_used = 0;
-    if (stage->plan.effect && stage->invocation.effect && is_cached(stage)) {
+    if (stage->plan.effect && stage->invocation.effect && is_cached(stage) &&
+        !is_told(stage)) {
         (void)ask_touched(stage);
     }
 }
 
-/* What the shell here has opened for it: names in their folders stay. */
+/* Adds the files that the shell here has opened for the stage: names in their
+ * folders stay. */
 static bool
 add_files(struct fy_job *job, const struct stage *stage)
 {
@@ -588,7 +611,8 @@ fy_prepare_after(struct stage *stage)
         return false;
     }
     struct fy_job *job = job_new(stage);
-    if (!job || !add_operands(job, stage) || !add_files(job, stage)) {
+    if (!job || (!is_told(stage) &&
+                 (!add_operands(job, stage) || !add_files(job, stage)))) {
         if (job) {
             job_free(job);
         }
@@ -603,7 +627,8 @@ fy_prepare_after(struct stage *stage)
     job->work.done = done_after;
     stage->prepare.job = job;
     stage->prepare.refresh = REFRESH_RUNS;
-    job->cut = stage->state == STAGE_ENDED && stage->invocation.effect;
+    job->cut = stage->state == STAGE_ENDED && stage->invocation.effect &&
+               !is_told(stage);
     if (job->cut && stage->prepare.touched_used > 0 &&
         !stage->prepare.touched_open) {
         take_touched(job, stage);

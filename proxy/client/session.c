@@ -236,7 +236,7 @@ fy_session_end(struct fy_session *session, bool linger)
     fy_loop_ring(&session->loop);
     (void)pthread_join(session->thread, NULL);
     session->started = false;
-    /* What was learned is worth a try, no more. */
+    /* Saving the history is tried once, no more. */
     if (fy_history_save(session->history)) {
         fy_history_free(session->history);
         session->history = NULL;

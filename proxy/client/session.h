@@ -83,7 +83,7 @@ struct session_order {
     unsigned n;            /* stages that have some */
 };
 
-/* link.c: looks at who holds the pipes. */
+/* link.c: looks for the holders of pipes. */
 struct session_scan {
     struct fy_timer timer;
     uint64_t delay_ms;
@@ -103,7 +103,7 @@ struct session_records {
     struct record **table; /* after the end: the records by number */
 };
 
-/* What a session is; each concern's file owns the struct of its name. */
+/* A session; each concern's file owns the struct of its name. */
 struct fy_session {
     struct fy_session_options options;
     const struct fy_session_calls *calls; /* &fy_stage_calls */
@@ -163,7 +163,7 @@ extern const struct fy_session_calls fy_stage_calls;
 
 /* Something that a decision of link.c hangs on has changed: it looks soon. */
 void fy_link_wake(struct fy_session *session);
-/* Of session->scan.timer: looks at who holds the pipes. */
+/* Of session->scan.timer: looks for the holders of pipes. */
 void fy_link_scan(void *session);
 
 /* ---- snapshot.c */

@@ -156,7 +156,8 @@ fy_stage_place(struct stage *stage)
             fy_stage_prepare(stage);
         }
     } else {
-        /* It does not run meanwhile, so what was written before it still is. */
+        /* The stage does not run meanwhile, so earlier writes are still
+         * earlier. */
         fy_stage_event(stage, STAGE_LACKS_HOST);
         fy_connection_awaited(connection, stage);
         fy_loop_set(&stage->session->loop, &stage->timer,
@@ -189,7 +190,8 @@ fy_stage_prepared(struct stage *stage, int status)
         fy_loop_set(&stage->session->loop, &stage->timer, lag_ns);
         return;
     }
-    /* What fails while the proxy is waited for is tried again then. */
+    /* A preparation that fails while the proxy is waited for is tried again
+     * then. */
     stage->prepare.done = !status || stage->state != STAGE_WAIT_REACH;
     if (stage->state != STAGE_PREPARING && stage->state != STAGE_WAIT_INPUT) {
         return;
@@ -275,7 +277,7 @@ fy_stage_stream(struct stage *stage)
         fy_stage_event(stage, STAGE_IS_TAKEN);
         fy_stage_prepared(stage, 0);
     } else if (stage->prepare.job) {
-        /* It goes on when that is done. */
+        /* The stage goes on when the preparation is done. */
         fy_stage_event(stage, STAGE_IS_TAKEN);
     } else {
         fy_stage_place(stage);

@@ -25,7 +25,7 @@ enum stage_state {
     STAGE_DONE,       /* the stub has its last word */
 };
 
-/* What moves it: stage_state.c has a row for each. */
+/* Events of a stage: stage_state.c has a row for each. */
 enum stage_event {
     STAGE_LACKS_HOST,
     STAGE_IS_TAKEN,
@@ -65,6 +65,10 @@ struct fy_parts {
 };
 
 /* streams.c, flow.c: its streams at the proxy, and the bytes of its output. */
+enum { /* the windows of stderr and stdout: together the stub's */
+    FLOW_ERR_BYTES = 64 << 10,
+    FLOW_OUT_BYTES = FY_STUB_WINDOW_BYTES - FLOW_ERR_BYTES,
+};
 struct stage_flow {
     struct exchange out, err;
     bool out_open, err_open; /* these streams are not closed yet */
@@ -89,6 +93,7 @@ struct stage_input {
     bool keeps;    /* a pipe; what its stub takes of it, it keeps */
     bool consumed; /* some of it may be gone, and cannot be read again */
     bool ended;
+    uint64_t window_bytes; /* what the proxy has room for while it has none */
     uint64_t wanted_bytes, sent_bytes;
     int64_t taken_bytes; /* of them by the command; -1: not known */
 };
@@ -96,9 +101,9 @@ struct stage_input {
 /* link.c: the stages that it is joined to at the proxy. */
 struct stage_join {
     struct stage *feeds, *fed_by;
-    bool joined;            /* it reads another stage, also when that is gone */
-    bool settled;           /* who reads its stdout is known */
-    uint64_t seen_ns, seen; /* what the last look saw */
+    bool joined;            /* to a writer there, also when that is gone */
+    bool settled;           /* the reader of its stdout is known */
+    uint64_t seen_ns, seen; /* the last look's findings */
 };
 
 /* order.c: signals on their way to it. */
@@ -131,7 +136,7 @@ enum stage_refresh {
 /* prepare.c: the mount before its request and after its end. */
 struct stage_prepare {
     struct fy_job *job;       /* under way; owns itself */
-    struct fy_gather *gather; /* what it found; NULL: not yet */
+    struct fy_gather *gather; /* the look's findings; NULL: none yet */
     bool done;                /* the mount is ready for it */
     bool retried;             /* asked once more, about a fresh root */
     bool has_root_hash; /* it proves that a mount shows its host's files */
@@ -159,7 +164,7 @@ struct stage_result {
     uint64_t ended_ns;
 };
 
-/* What a stage is; each concern's file owns the struct of its name. */
+/* A stage; each concern's file owns the struct of its name. */
 struct stage {
     struct fy_session *session;
     struct stage *next;
@@ -193,7 +198,7 @@ struct stage {
     struct stage_result result;
 };
 
-/* Who writes its output. */
+/* The writer of its output. */
 static inline struct stub_client *
 fy_stage_stub_client(const struct stage *stage)
 {
@@ -218,6 +223,8 @@ void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
 void fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why);
 /* Whether that would be the originals', from their beginnings. */
 bool fy_stage_may_fall_back(struct stage *stage);
+/* Whether a signal ended the stage: it has written what its reader had room for. */
+bool fy_stage_is_cut(const struct stage *stage);
 /* Its stub gets its last word if all is known. */
 void fy_stage_try_end(struct stage *stage);
 void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
@@ -385,7 +392,7 @@ struct fy_alike;
  * it reads. False: one cannot be named, so the stage runs here. */
 bool fy_alike_outputs(const struct stage *stage, struct fy_bytes out[2],
                       unsigned *out_n);
-/* What to compare here; NULL: nothing is to be. FY_ERR_NOMEM. */
+/* The files to compare here; NULL: none. FY_ERR_NOMEM. */
 int fy_alike_new(const struct stage *stage,
                  struct fy_alike **out) FY_MUST_CHECK;
 /* An operand that is the file to which it writes, or may be; NULL: none is. Any
@@ -397,8 +404,8 @@ void fy_alike_free(struct fy_alike *alike);
 
 struct fy_gather;
 
-/* What must be known of this machine's files for the request; fy_gather_run()
- * finds it out, in any thread. FY_ERR_NOMEM. */
+/* The facts about this machine's files that the request needs; fy_gather_run()
+ * finds them out, in any thread. FY_ERR_NOMEM. */
 int fy_gather_new(const struct stage *stage,
                   struct fy_gather **out) FY_MUST_CHECK;
 void fy_gather_run(struct fy_gather *gather);
@@ -406,6 +413,9 @@ void fy_gather_run(struct fy_gather *gather);
 unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
 void fy_gather_free(struct fy_gather *gather);
 
+/* The stage goes by owners, and the mount shows its user there as the one here. */
+bool fy_ask_shows_owners(const struct stage *stage,
+                         const struct fy_mount *mount);
 /* Where a mount tells users by their numbers, the proxy's user is this one. */
 bool fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why);
 

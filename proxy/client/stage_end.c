@@ -189,7 +189,7 @@ fail(struct stage *stage, const char *why)
         fy_stub_client_send(stage->client, FY_STUB_PLACE, &now, sizeof now);
         fy_stub_client_send(stage->client, FY_STUB_ERR, text, strlen(text));
     }
-    /* What it did shows here as soon as it can; no process waits for that. */
+    /* Its changes show here as soon as they can; no process waits for that. */
     (void)fy_prepare_after(stage);
     fy_stage_note(stage, FY_STAGE_LOST_LINK, why, FAILED);
     end_with(stage, 0, FAILED, -1);
@@ -248,7 +248,7 @@ gather(struct stage *stage, struct stage *group[GROUP_MAX])
     while (first->join.fed_by) {
         first = first->join.fed_by;
     }
-    /* What feeds a stage that runs again has to run again as well. */
+    /* The feeder of a stage that runs again has to run again as well. */
     bool repeatable = !first->join.joined;
     for (struct stage *each = first; each && n < GROUP_MAX;
          each = each->join.feeds) {
@@ -283,6 +283,13 @@ fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
     }
 }
 
+bool
+fy_stage_is_cut(const struct stage *stage)
+{
+    return stage->state == STAGE_ENDED && stage->order.signalled &&
+           stage->result.signal != 0;
+}
+
 void
 fy_stage_try_end(struct stage *stage)
 {
@@ -300,7 +307,7 @@ fy_stage_try_end(struct stage *stage)
     }
     if (stage->join.feeds && is_repeatable(stage) &&
         stage->join.feeds->state < STAGE_DONE) {
-        return; /* it may have to run again for its reader */
+        return; /* this stage may have to run again for its reader */
     }
     /* If that is lost, both run again. It comes, or the link breaks; what still
      * runs may do so for ever, and this stage has not read it to its end. */
@@ -315,8 +322,7 @@ fy_stage_try_end(struct stage *stage)
             return;
         }
     }
-    /* What a signal ended here has written what its reader had room for. */
-    bool cut = stage->order.signalled && stage->result.signal;
+    bool cut = fy_stage_is_cut(stage);
     int whole = cut ? 0 : fy_flow_whole(stage);
     if (whole == FY_ERR_BUSY) {
         return; /* the stub has not yet taken what came */

@@ -56,8 +56,8 @@ share_out(const struct stage *stage, unsigned char *parts)
         if (!use->is_listed) {
             continue; /* in every part: there it is seen whether it may */
         }
-        /* What stands between them may be refused where it stands (find): a
-         * part would not. */
+        /* A word between operands may be refused for its place (find): a part
+         * would not refuse it. */
         if (n > 0 && use->arg != next) {
             return 0;
         }
@@ -335,7 +335,7 @@ fy_part_runs(struct stage *part)
     fy_stage_try_end(parts->stages[0]);
 }
 
-/* What the annotation makes of several statuses. */
+/* The status of the whole, as the annotation joins those of the parts. */
 static int
 status_of(const struct stage *whole)
 {

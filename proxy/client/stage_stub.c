@@ -303,7 +303,7 @@ frame(struct stage *stage, uint32_t type, const char *body, size_t n)
     switch (type) {
     case FY_STUB_READABLE:
         if (stage->state == STAGE_WAIT_INPUT && stage->plan.may_stream) {
-            stage->input.fed_here = true; /* link.c looks who else reads it */
+            stage->input.fed_here = true; /* link.c looks for the others */
             fy_link_wake(stage->session);
         } else if (stage->state == STAGE_WAIT_INPUT) {
             fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
@@ -352,7 +352,8 @@ orphan(struct stage *stage)
     if (stage->state == STAGE_DONE) {
         return;
     }
-    /* It was killed, or SIGPIPE ended it: what runs there must end too. */
+    /* The stub was killed, or SIGPIPE ended it: the command there must end
+     * too. */
     fy_stage_note(stage, FY_STAGE_NONE, "its stub was ended", -1);
     struct stage *feeder = stage->join.fed_by, *reader = stage->join.feeds;
     bool asked = stage->state == STAGE_ASKED;
@@ -367,7 +368,7 @@ orphan(struct stage *stage)
         fy_stage_try_end(feeder);
     }
     if (reader) {
-        fy_stage_try_end(reader); /* it may have waited for this one's result */
+        fy_stage_try_end(reader); /* it may wait for this stage's result */
     }
 }
 

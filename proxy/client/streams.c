@@ -64,9 +64,7 @@ unpack(struct stage *stage)
     while (flow->unsqueeze && fy_stage_stub_client(stage) &&
            (stage->state == STAGE_RUNNING || stage->state == STAGE_ENDED)) {
         uint64_t held = flow->handed_bytes - flow->credited_bytes;
-        size_t n = held < FY_STUB_WINDOW_BYTES
-                       ? (size_t)(FY_STUB_WINDOW_BYTES - held)
-                       : 0;
+        size_t n = held < FLOW_OUT_BYTES ? (size_t)(FLOW_OUT_BYTES - held) : 0;
         n = n < sizeof block ? n : sizeof block;
         if (n && fy_unsqueeze_take(flow->unsqueeze, block, n, &n)) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
@@ -94,6 +92,7 @@ fy_flow_credit(struct stage *stage, uint32_t bytes)
     }
     unpack(stage);
     fy_flow_grant(stage);
+    fy_input_want(stage);
     fy_stage_try_end(stage);
 }
 
@@ -124,7 +123,8 @@ number(const struct fy_wire_pair *pairs, size_t n, const char *name,
     return *end == '\0' ? value : missing;
 }
 
-/* What runs commands lives on without a reader: they write, and end by SIGPIPE. */
+/* A command that runs others lives on without a reader: the others write, and
+ * end by SIGPIPE. */
 static uint32_t
 pipes(const struct stage *stage)
 {
@@ -149,7 +149,7 @@ pipes(const struct stage *stage)
     return found;
 }
 
-/* It was compared with what the mount may have remembered. */
+/* Whether to compare once more: the mount may have shown what it remembered. */
 static bool
 may_retry(const struct stage *stage)
 {
@@ -282,6 +282,18 @@ read_end(struct stage *stage, const struct fy_wire_pair *trailers, size_t n)
     return NULL;
 }
 
+/* Ends a stage in the middle of its output by a signal: the proxy may hold
+ * stderr for which no stub here has room. */
+static void
+end_by(struct stage *stage, int signal)
+{
+    stage->result.signal = signal;
+    if (stage->flow.err_open && stage->flow.err.connection) {
+        fy_wire_cancel(stage->flow.err.connection->wire,
+                       stage->flow.err.stream);
+    }
+}
+
 static void
 out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         size_t n)
@@ -316,13 +328,13 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     if (result->signal && stage->order.passed >> (result->signal - 1) & 1) {
         stage->order.signalled = true; /* SIGUSR1, too, which ends few */
     }
-    /* It had ended there before the signal came; here it is in the middle of its
-     * output, which its reader may never take. */
+    /* The command there had ended before the signal came; here the stage is in
+     * the middle of its output, which its reader may never take. */
     if (stage->order.signalled && !result->signal &&
         (stage->flow.handed_bytes > stage->flow.credited_bytes ||
          (stage->flow.unsqueeze &&
           fy_unsqueeze_waiting(stage->flow.unsqueeze) > 0))) {
-        result->signal = stage->order.last;
+        end_by(stage, stage->order.last);
     }
 }
 
@@ -399,7 +411,7 @@ err_closed(struct exchange *exchange, uint32_t error)
     }
     if (stage->state == STAGE_RETRYING) {
         fy_stage_retry(stage);
-    } else if (error != 0) {
+    } else if (error != 0 && !fy_stage_is_cut(stage)) {
         lose(stage);
     } else {
         fy_stage_try_end(stage);
@@ -461,15 +473,17 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
         (stage->whole && fy_part_is_over(stage))) {
         return;
     }
+    bool ends =
+        fy_signal_ends(signal) ||
+        ((signal == SIGUSR1 || signal == SIGUSR2) &&
+         !fy_invocation_is(&stage->invocation, FY_TRAIT_HANDLES_SIGNALS));
     stage->order.passed |= UINT64_C(1) << (signal - 1);
-    if (fy_signal_ends(signal)) {
+    if (ends) {
         stage->order.signalled = true;
         stage->order.last = (int)signal;
     }
-    if (stage->state == STAGE_ENDED && fy_signal_ends(signal) &&
-        !stage->result.signal) {
-        /* Nothing is left there; here it still writes. */
-        stage->result.signal = (int)signal;
+    if (stage->state == STAGE_ENDED && ends && !stage->result.signal) {
+        end_by(stage, (int)signal);
         fy_stage_try_end(stage);
         return;
     }

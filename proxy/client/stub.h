@@ -54,7 +54,7 @@ enum fy_session_to_stub {
     FY_STUB_EXIT,     /* struct fy_stub_exit: end like this */
     FY_STUB_AGAIN,    /* run the original as a child, skip what was delivered */
     FY_STUB_STOPPED,  /* the remote process stopped (SIGTSTP): stop too */
-    FY_STUB_FORGET,   /* what is kept of stdin is not needed */
+    FY_STUB_FORGET,   /* the kept part of stdin is not needed */
     FY_STUB_PING,     /* send PONG, once the signals that are there are told */
     FY_STUB_PLACE, /* uint64_t: of the ERR frames that follow. They wait until
                        * stdout's pipe had room for so many bytes; FY_PLACE_ANY:
@@ -81,7 +81,7 @@ struct fy_stub_hello {
     uint32_t argc, envc;
 };
 
-/* What a command does about output without a reader. */
+/* How a command takes output without a reader. */
 enum fy_stub_pipes {
     /* It has effects, which go on as they would: an error of writing, SIGPIPE
      * too, is told, and shows in the end. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stub's connection: who it is, frames in, frames out. Never blocks: what
- * the socket does not take waits, bounded by the credits of flow.c. A stub that
+ * One stub's connection: its credentials, frames in, frames out. Never blocks: bytes
+ * that the socket does not take wait, bounded by the credits of flow.c. A stub that
  * breaks the rules is dropped, and runs the original if it still may.
  */
 #include "config.h"

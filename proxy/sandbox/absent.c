@@ -234,39 +234,51 @@ look_for(const struct fy_absent_places *places, const struct fy_absent *absent)
     return look_upwards(root, fd, absent);
 }
 
+/* Whether one of the files that are asked for the same is there. */
+static bool
+is_any_there(const struct fy_absent_places *places,
+             const struct fy_invocation *invocation, const char *matching)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < invocation->nabsents && !found; i++) {
+        const struct fy_absent *absent = &invocation->absents[i];
+        found = absent->present && absent->matching &&
+                strcmp(absent->matching, matching) == 0 &&
+                look_for(places, absent) == THERE;
+    }
+    return found;
+}
+
 int
 fy_check_absents(const struct fy_absent_places *places,
                  const struct fy_invocation *invocation, unsigned *out_reason,
                  struct fy_buffer *why)
 {
-    bool wanted = false, found = false;
-    const char *missing = "";
     for (uint32_t i = 0; i < invocation->nabsents; i++) {
         const struct fy_absent *absent = &invocation->absents[i];
-        enum look look = look_for(places, absent);
-        if (absent->present && !absent->matching) {
-            if (look != THERE) {
-                return fy_refuse(out_reason, FY_STAGE_OTHER_CONFIG, why,
-                                 absent->path,
-                                 " is not on the mount, and above it "
-                                 "cannot be looked into",
-                                 NULL);
+        if (absent->present && absent->matching) {
+            if (!is_any_there(places, invocation, absent->matching)) {
+                return fy_refuse(
+                    out_reason, FY_STAGE_OTHER_CONFIG, why, absent->path,
+                    " does not say what the stage needs to know", NULL);
             }
-        } else if (absent->present) {
-            wanted = true;
-            found = found || look == THERE;
-            missing = absent->path;
-        } else if (look != MISSING) {
+            continue;
+        }
+        enum look look = look_for(places, absent);
+        if (absent->present && look != THERE) {
+            return fy_refuse(out_reason, FY_STAGE_OTHER_CONFIG, why,
+                             absent->path,
+                             " is not on the mount, and above it "
+                             "cannot be looked into",
+                             NULL);
+        }
+        if (!absent->present && look != MISSING) {
             return fy_refuse(out_reason, FY_STAGE_OTHER_CONFIG, why,
                              absent->path,
                              look == THERE ? " means that more would run there"
                                            : " cannot be looked into",
                              NULL);
         }
-    }
-    if (wanted && !found) {
-        return fy_refuse(out_reason, FY_STAGE_OTHER_CONFIG, why, missing,
-                         " does not say what the stage needs to know", NULL);
     }
     return 0;
 }

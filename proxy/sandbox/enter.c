@@ -156,7 +156,7 @@ fy_landlock_ruleset(const struct fy_policy *policy,
         return FY_ERR_IO;
     }
     int status = 0;
-    for (unsigned i = 0; !status && i < policy->nsystem; i++) {
+    for (unsigned i = 0; !status && !wish->own && i < policy->nsystem; i++) {
         status = allow(version, ruleset, policy->system[i].fd,
                        wish->any_program ? policy->system[i].access
                                          : policy->system[i].access & ~EXECUTE);

@@ -10,6 +10,7 @@ libfyproxy_la_SOURCES += \
 	proxy/sandbox/group.c \
 	proxy/sandbox/group.h \
 	proxy/sandbox/names.c \
+	proxy/sandbox/own.c \
 	proxy/sandbox/roots.c \
 	proxy/sandbox/namespace.c \
 	proxy/sandbox/refuse.c \

@@ -87,7 +87,7 @@ struct fy_policy {
     int mountinfo_fd;        /* becomes readable (POLLPRI) on changes; or -1 */
     unsigned mounts_changed; /* so often */
     char home[PATH_MAX];
-    mode_t umask;             /* what the host's login gave us */
+    mode_t umask; /* the privileges that the host's login gave this process */
     char temporary[PATH_MAX]; /* private folder, "" until needed */
     int temporary_fd;         /* of it, locked while it is in use */
     unsigned ntemporaries;    /* made in it */
@@ -107,9 +107,9 @@ struct fy_sandbox {
     int ruleset;                   /* -1: none */
     mode_t umask;
     int nice;
-    bool guarded;  /* it keeps only the privileges that files need */
+    bool guarded;  /* the stage keeps only the privileges that files need */
     bool filtered; /* filter.c */
-    bool alone;    /* it executes `program' and nothing else */
+    bool alone;    /* the stage executes `program' and nothing else */
     mode_t denied; /* bits of modes that it may give no file */
     struct rlimit limits[16];
     bool limited[16];
@@ -276,7 +276,7 @@ enum fy_refuse_config {
     FY_STRICT_COMPARED,
 };
 enum fy_refuse_config fy_refuse_config(const char *path, const char *home);
-/* What of /etc a stage may read there. */
+/* The files of /etc that a stage may read there. */
 const char *const *fy_refuse_settings(size_t *out_n);
 
 /* ---- namespace.c ------------------------------------------------------------------ */
@@ -284,7 +284,7 @@ const char *const *fy_refuse_settings(size_t *out_n);
 /* Begins to make one whose mounts are not known yet: of the first that is wanted,
  * unless the host's mounts change meanwhile. */
 void fy_namespace_begin(struct fy_policy *policy);
-/* What this kernel allows; waits for what was begun. */
+/* The means of confinement that this kernel has; waits for what was begun. */
 enum fy_namespace_kind fy_namespace_kind(struct fy_policy *policy);
 /* Ends what was begun and was not wanted. */
 void fy_namespace_drop(struct fy_policy *policy);
@@ -326,6 +326,7 @@ struct fy_landlock_wish {
     const struct fy_seen *seen; /* their roots */
     unsigned nseen;
     bool any_program; /* those of the system's folders are executed */
+    bool own;         /* nothing of the system's */
     int temporary_fd; /* -1: none; all rights */
     const int *files; /* more files to be read and executed */
     unsigned nfiles;

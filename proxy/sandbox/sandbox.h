@@ -104,4 +104,23 @@ bool fy_sandbox_is_guarded(const struct fy_sandbox *sandbox);
 bool fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
                        char **out) FY_MUST_CHECK;
 
+/* ---- own.c: a process of the proxy's own that works on one folder -------------- */
+
+struct fy_own_sandbox {
+    int ruleset; /* -1: this kernel has no Landlock; the caller closes it */
+    bool set_id; /* set-id bits and devices may be made at all */
+    bool guarded;
+};
+
+/*
+ * For a process that reaches what is beneath `root' (O_PATH, borrowed) and nothing else.
+ * FY_ERR_UNSUPPORTED with `why': folders are exported, and there is no Landlock.
+ * FY_ERR_NOMEM, FY_ERR_IO. Any thread.
+ */
+int fy_policy_own(struct fy_policy *policy, int root, bool writes,
+                  struct fy_own_sandbox *out,
+                  struct fy_buffer *why) FY_MUST_CHECK;
+/* In the child. 0, or -1 with errno: it must end. Async-signal-safe. */
+int fy_own_sandbox_enter(const struct fy_own_sandbox *sandbox) FY_MUST_CHECK;
+
 #endif

@@ -64,7 +64,8 @@ finish(struct fy_job *job)
     delivered(server, rows);
 }
 
-/* What was asked for since the last job began. */
+/* Starts a job for the processes that were asked for since the last one
+ * began. */
 static void
 start(struct fy_server *server)
 {

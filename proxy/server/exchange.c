@@ -35,7 +35,7 @@ fy_exchange_refuse(struct fy_exchange *exchange, int status, unsigned reason,
     if (exchange->responded) {
         return;
     }
-    /* It may quote what the client sent. */
+    /* The text may quote the client's words. */
     for (; why[n] && n < sizeof text - 1; n++) {
         text[n] = isprint((unsigned char)why[n]) ? why[n] : '?';
     }

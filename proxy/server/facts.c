@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this host is and has: /hello and /probe, measured when it is asked for.
+ * The facts of this host: /hello and /probe, measured when they are asked for.
  */
 #include "config.h"
 

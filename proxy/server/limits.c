@@ -292,8 +292,8 @@ sooner(uint64_t one, uint64_t other)
     return one == 0 || (other && other < one) ? other : one;
 }
 
-/* Whether what it said waits for a reader who is there, but has no room: a pager
- * may take its time. */
+/* Whether the stage's words on stderr wait for a reader that has no room now: a
+ * pager may take its time. */
 static bool
 err_is_wanted(const struct fy_server_stage *stage)
 {
@@ -302,7 +302,8 @@ err_is_wanted(const struct fy_server_stage *stage)
            ioctl(stage->err.fd, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-/* What has its output open is over its time; a reader may take its own. */
+/* A process that keeps the stage's output open is over its time; a reader may
+ * take its own. */
 static void
 check_output(struct fy_server_stage *stage, unsigned found)
 {

@@ -5,6 +5,7 @@ libfyproxy_la_SOURCES += \
 	proxy/server/end.c \
 	proxy/server/exchange.c \
 	proxy/server/facts.c \
+	proxy/server/files.c \
 	proxy/server/limits.c \
 	proxy/server/proxy.h \
 	proxy/server/pump.c \

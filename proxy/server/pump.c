@@ -70,7 +70,8 @@ grant(struct fy_server_stage *stage, size_t bytes)
     }
 }
 
-/* Writes; how many bytes went, -1 when nobody reads them any more. */
+/* Writes; returns the bytes that went, -1 when the pipe has no reader any
+ * more. */
 static ssize_t
 push(struct fy_server_stage *stage, const char *bytes, size_t n)
 {
@@ -124,8 +125,8 @@ fy_pump_in(struct fy_server_stage *stage)
     }
 }
 
-static int
-queue_add(struct fy_queue *queue, const char *bytes, size_t n)
+int
+fy_queue_add(struct fy_queue *queue, const char *bytes, size_t n)
 {
     if (queue->at && queue->at + queue->n + n > queue->capacity) {
         memmove(queue->bytes, queue->bytes + queue->at, queue->n);
@@ -157,7 +158,7 @@ fy_pump_add(struct fy_server_stage *stage, const char *bytes, size_t n)
                  (stage->spec.in.kind == FY_STREAM_WIRE ||
                   stage->spec.in.kind == FY_STREAM_PTY);
     if (stage->in.fd < 0 && !later) {
-        return 0; /* it has no reader; the client is not asked for more */
+        return 0; /* its stdin has no reader; the client is asked for no more */
     }
     if (!early && stage->pump.queue.n == 0) {
         ssize_t done = push(stage, bytes, n);
@@ -169,7 +170,7 @@ fy_pump_add(struct fy_server_stage *stage, const char *bytes, size_t n)
         bytes += done;
         n -= (size_t)done;
     }
-    int status = n ? queue_add(&stage->pump.queue, bytes, n) : 0;
+    int status = n ? fy_queue_add(&stage->pump.queue, bytes, n) : 0;
     if (!status && n && !early) {
         (void)fy_loop_watch(&stage->server->loop, &stage->in, EPOLLOUT);
     }
@@ -185,7 +186,7 @@ fy_pump_end(struct fy_server_stage *stage)
 
 /* ---- stdout ------------------------------------------------------------------- */
 
-/* Whether all was read and nobody can write any more. */
+/* Whether all was read and no process can write any more. */
 static bool
 at_end(int fd)
 {
@@ -248,8 +249,8 @@ sink(void *context, const void *bytes, size_t n)
                         n);
 }
 
-/* Compressed, if the link is slower than that, as far as it came: whoever waits
- * for a line gets it. */
+/* Sends bytes, compressed if the link is slower than that, as far as they came:
+ * a reader that waits for a line gets it. */
 static int
 send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
 {
@@ -307,8 +308,8 @@ fy_pump_out(struct fy_server_stage *stage)
             room < sizeof server->buffer ? room : sizeof server->buffer;
         ssize_t n = ready(stage, stage->out.fd, want);
         if (n > 0) {
-            /* What it said before these bytes goes before them: stdout may be
-             * the end of its writer. */
+            /* Complaints written before these bytes go before them: stdout may
+             * be the end of the pipeline's writer. */
             fy_pump_err(stage);
             n = read(stage->out.fd, server->buffer, (size_t)n);
         }

@@ -98,7 +98,7 @@ fy_server_reap(struct fy_server *server)
         }
         if (stage) {
             if (stage->state == FY_STAGE_STARTING && stage->started.fd >= 0) {
-                /* What became of its exec is in the pipe by now. */
+                /* The result of its exec is in the pipe by now. */
                 stage->started.ready(stage, EPOLLHUP);
             }
             exited(stage, status, &usage);
@@ -118,12 +118,24 @@ fy_server_reap(struct fy_server *server)
     }
 }
 
-/* Whether this process has no children left. */
+/* To all that descends from this process, but for a files process that may go on. */
+static void
+signal_all(const struct fy_server *server, int signal)
+{
+    struct fy_descent all = {.signals = UINT64_C(1) << (signal - 1),
+                             .others = server->lingers};
+    fy_descendants_deliver(getpid(), &all);
+}
+
+/* Whether this process has no children left, but for files processes. */
 static bool
 alone(struct fy_server *server)
 {
     siginfo_t info = {0};
     fy_server_reap(server);
+    if (server->lingers) {
+        return fy_strays_count(NULL, 0) == 0;
+    }
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) <
                0 &&
            errno == ECHILD;
@@ -140,14 +152,14 @@ fy_server_end_stages(struct fy_server *server)
         fy_server_stage_abandon(at);
     }
     if (!alone(server)) {
-        (void)fy_descendants_signal(getpid(), 0, SIGTERM);
-        (void)fy_descendants_signal(getpid(), 0, SIGCONT);
+        signal_all(server, SIGTERM);
+        signal_all(server, SIGCONT);
     }
     /* Time to remove temporary files; then no more. What cannot be killed waits
      * in the kernel for a disk, and is not waited for. */
     for (unsigned i = 0; i < 1000 && !alone(server); i++) {
         if (i >= 60) {
-            (void)fy_descendants_signal(getpid(), 0, SIGKILL);
+            signal_all(server, SIGKILL);
         }
         (void)nanosleep(&pause, NULL);
     }

@@ -226,6 +226,18 @@ post_data(struct fy_exchange *exchange, const char *bytes, size_t n)
     }
 }
 
+/* Until its process runs, what comes waits here. */
+static void
+files_data(struct fy_exchange *exchange, const char *bytes, size_t n)
+{
+    if (exchange->files) {
+        fy_server_files_add(exchange, bytes, n);
+    } else if (!exchange->responded) {
+        post_data(exchange, bytes, n);
+        fy_server_files_begin(exchange);
+    }
+}
+
 /* ---- what the wire tells ------------------------------------------------------- */
 
 static void
@@ -256,6 +268,8 @@ on_request(void *context, int32_t stream, const char *method, const char *path,
     } else if (post && strcmp(path, FY_PATH_STAGE) == 0) {
         exchange->kind = FY_EXCHANGE_STAGE;
         window = FY_SERVER_INPUT_BYTES;
+    } else if (post && strcmp(path, FY_PATH_FILES) == 0) {
+        exchange->kind = FY_EXCHANGE_FILES;
     } else {
         get(exchange, path);
         return;
@@ -274,6 +288,8 @@ on_data(void *context, int32_t stream, void *user, const void *bytes, size_t n)
     }
     if (exchange->kind == FY_EXCHANGE_STAGE) {
         stage_data(exchange, bytes, n);
+    } else if (exchange->kind == FY_EXCHANGE_FILES) {
+        files_data(exchange, bytes, n);
     } else if (exchange->kind == FY_EXCHANGE_HELLO ||
                exchange->kind == FY_EXCHANGE_PROBE) {
         post_data(exchange, bytes, n);
@@ -301,6 +317,10 @@ on_end(void *context, int32_t stream, void *user,
         }
         return;
     }
+    if (exchange->kind == FY_EXCHANGE_FILES) {
+        fy_server_files_end(exchange);
+        return;
+    }
     char nothing[1] = "";
     char *body = exchange->body ? exchange->body : nothing;
     if (exchange->responded) {
@@ -316,9 +336,12 @@ on_end(void *context, int32_t stream, void *user,
 static void
 on_ready(void *context, int32_t stream, void *user)
 {
-    const struct fy_exchange *exchange = user;
+    struct fy_exchange *exchange = user;
     (void)context;
     (void)stream;
+    if (exchange && exchange->files) {
+        fy_server_files_ready(exchange);
+    }
     struct fy_server_stage *stage = exchange ? exchange->stage : NULL;
     if (!stage) {
         return;
@@ -346,6 +369,9 @@ on_closed(void *context, int32_t stream, void *user, uint32_t error)
     }
     if (exchange->stage) {
         fy_server_stage_detach(exchange->stage, exchange);
+    }
+    if (exchange->files) {
+        fy_server_files_detach(exchange);
     }
     if (exchange->job) {
         exchange->job->exchange = NULL;

@@ -104,7 +104,7 @@ is_pumped(const struct fy_server_stage *stage)
 }
 
 /*
- * What it read of its input. A stage without effects reads again what it wrote
+ * The bytes it read of its input. A stage without effects reads again what it wrote
  * besides its output: temporary files (sort), pipes between copies (split.c).
  */
 static uint64_t

@@ -68,6 +68,7 @@ struct fy_descent {
     pid_t session; /* as above */
     uint64_t
         signals;    /* bit n-1: signal n; sent in the order of their numbers */
+    bool others;    /* none of the caller's own session */
     unsigned found; /* set by the look */
 };
 

@@ -136,9 +136,11 @@ deliver(struct processes *all, pid_t ancestor, struct fy_descent *descent)
     }
     mark(all, ancestor, descent->session);
     descent->found = 0;
+    pid_t own = descent->others ? getsid(0) : 0;
     for (size_t i = 0; i < all->n; i++) {
         const struct process *row = &all->rows[i];
-        if (!row->chosen || row->is.state == 'Z' || row->is.state == 'X') {
+        if (!row->chosen || row->is.session == own || row->is.state == 'Z' ||
+            row->is.state == 'X') {
             continue;
         }
         descent->found++;

@@ -97,7 +97,7 @@ turn(struct fy_server *server)
         (void)fy_loop_watch(&server->loop, &server->wire_out,
                             writes ? EPOLLOUT : 0);
     }
-    /* What epoll refuses, a file, is always ready. */
+    /* epoll refuses files: a file is always ready. */
     server->readable = server->wire_in.events == 0;
     bool at_once = server->unreaped || server->readable ||
                    (!one && writes && server->wire_out.events == 0);
@@ -107,7 +107,7 @@ turn(struct fy_server *server)
     if (server->unreaped) {
         fy_server_reap(server);
     }
-    /* What was just queued goes out in the same turn. */
+    /* Frames just queued go out in the same turn. */
     bool writable = fy_wire_wants_write(server->wire);
     int status = 0;
     if (server->readable || writable) {
@@ -188,7 +188,8 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     fy_policy_end(server->policy); /* a child that is none of theirs */
     fy_server_end_stages(server);
     if (!fy_jobs_close(server, JOBS_MS)) {
-        /* What borrows all of this reads a disk that does not answer. */
+        /* A job that borrows all of this waits for a disk that does not
+         * answer. */
         fy_policy_leave(server->policy);
         _exit(status ? EXIT_FAILURE : EXIT_SUCCESS);
     }
@@ -214,7 +215,8 @@ close_descriptors:
     return status;
 }
 
-/* A stage needs up to ten descriptors of ours; its own limit is the client's. */
+/* A stage needs up to ten descriptors of the proxy's; its own limit is the
+ * client's. */
 static void
 raise_descriptors(void)
 {

@@ -28,6 +28,7 @@
 struct fy_server;
 struct fy_exchange;
 struct fy_server_stage;
+struct fy_server_files;
 
 enum fy_exchange_kind {
     FY_EXCHANGE_OTHER, /* answered at once */
@@ -36,6 +37,7 @@ enum fy_exchange_kind {
     FY_EXCHANGE_STAGE,
     FY_EXCHANGE_STDERR,
     FY_EXCHANGE_TOUCHED,
+    FY_EXCHANGE_FILES,
 };
 
 /* One stream of the wire. */
@@ -47,9 +49,10 @@ struct fy_exchange {
     bool responded, finished;      /* our head, and our end, are queued */
     struct fy_server_stage *stage; /* STAGE, STDERR: while both exist */
     uint64_t number; /* STDERR, TOUCHED: of the stage that is wanted */
-    char *body;      /* what came of a request that is read whole */
+    char *body;      /* the outcome of a request that is read whole */
     size_t body_bytes, body_capacity;
-    struct fy_job *job; /* that makes its answer; NULL: none */
+    struct fy_job *job;            /* that makes its answer; NULL: none */
+    struct fy_server_files *files; /* FILES: once its process runs */
 };
 
 /* A job; its owner puts what it needs behind it. */
@@ -79,7 +82,7 @@ enum fy_stage_state {
     FY_STAGE_OVER,   /* nothing of it runs; kept for /touched, or freed */
 };
 
-/* What moves a stage on: stage.c has a row for each. */
+/* Events of a stage: stage.c has a row for each. */
 enum fy_stage_event {
     FY_STAGE_IS_CHECKED,
     FY_STAGE_IS_FORKED,
@@ -143,7 +146,7 @@ struct fy_stage_touched {
     struct fy_before *before; /* NULL: not known */
 };
 
-/* What a stage is; each concern's file owns the struct of its name. */
+/* A stage; each concern's file owns the struct of its name. */
 struct fy_server_stage {
     struct fy_server *server;
     struct fy_server_stage *next, **link; /* `next' also holds when dead */
@@ -199,16 +202,17 @@ struct fy_server {
     size_t receiving_bytes; /* of bodies that are not complete */
     struct fy_loop loop;
     struct fy_watch wire_in, wire_out, signals;
-    bool readable; /* what the client sent has come */
+    bool readable; /* bytes of the client's wait to be read */
     struct fy_timer ping;
     struct fy_pool *pool;
     unsigned jobs;
     struct fy_server_looks looks;
     struct fy_groups groups;
     struct fy_server_group *grouped;
-    bool unreaped;          /* processes that have ended may be there */
-    bool ending;            /* a signal asked us to */
-    bool closed;            /* the wire takes nothing any more */
+    bool unreaped; /* processes that have ended may be there */
+    bool ending;   /* a signal asked us to */
+    bool lingers;  /* a files process was started, which may outlive us */
+    bool closed;   /* the wire takes nothing any more */
     char buffer[128 << 10]; /* for one read of stdout at a time */
     char err_buffer[64 << 10];
 };
@@ -318,6 +322,9 @@ int fy_pump_out(struct fy_server_stage *stage) FY_MUST_CHECK;
 void fy_pump_err(struct fy_server_stage *stage);
 /* What it writes to `fd' (1, 2) has lost its reader; its end is still of interest. */
 void fy_pump_unread(struct fy_server_stage *stage, unsigned fd);
+/* Appends. FY_ERR_NOMEM. */
+int fy_queue_add(struct fy_queue *queue, const char *bytes,
+                 size_t n) FY_MUST_CHECK;
 /* Bytes for its stdin; the end of them. FY_ERR_NOMEM: input is lost, so the stage
  * has to be failed. */
 int fy_pump_add(struct fy_server_stage *stage, const char *bytes,
@@ -400,6 +407,17 @@ int fy_server_understand(struct fy_server_stage *stage, unsigned *reason,
 void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
 /* A stage began, started or ended: requests and stages that waited for that go on. */
 void fy_server_settle(struct fy_server *server);
+
+/* ---- files.c: a process next to the files, for `ferry mount' ------------------------- */
+
+/* The body has grown, until the process runs: begins that, once the hello is complete. */
+void fy_server_files_begin(struct fy_exchange *exchange);
+/* More of the body; its end; the client takes more; the stream is gone. */
+void fy_server_files_add(struct fy_exchange *exchange, const char *bytes,
+                         size_t n);
+void fy_server_files_end(struct fy_exchange *exchange);
+void fy_server_files_ready(struct fy_exchange *exchange);
+void fy_server_files_detach(struct fy_exchange *exchange);
 
 /* ---- request.c: the wire's requests ---------------------------------------------- */
 

@@ -50,7 +50,8 @@ fy_split_possible(const struct fy_invocation *invocation, uint32_t *out_arg)
     if (files > 1 || (files == 1) == invocation->reads_stdin) {
         return false;
     }
-    /* Who gets a name may print it; who gets part of stdin leaves it there. */
+    /* A command that gets names may print them; one that gets part of stdin
+     * leaves the rest there. */
     if (files ? invocation->merge == FY_MERGE_SUM
               : invocation->merge == FY_MERGE_HEAD) {
         return false;
@@ -61,7 +62,7 @@ fy_split_possible(const struct fy_invocation *invocation, uint32_t *out_arg)
 
 /* ---- delivering ---- */
 
-/* Ends as the command would when nobody reads its output. */
+/* Ends as the command would when its output has no reader. */
 static void
 broken_pipe(struct fy_split_state *split)
 {
@@ -69,7 +70,7 @@ broken_pipe(struct fy_split_state *split)
     if (split->pipe_action.sa_handler != SIG_IGN) {
         fy_split_die(SIGPIPE);
     }
-    fy_split_whole(split); /* it meets the error itself, and says so */
+    fy_split_whole(split); /* meets the error itself, and says so */
 }
 
 static void
@@ -96,7 +97,7 @@ deliver(struct fy_split_state *split, const char *bytes, size_t n)
             broken_pipe(split);
         } else if (done < 0 && errno != EINTR) {
             fy_split_kill(split);
-            fy_split_whole(split); /* it meets the error itself */
+            fy_split_whole(split); /* meets the error itself */
         } else if (done > 0) {
             if (!split->is_whole) {
                 fy_sha256_add(&split->delivered, bytes, (size_t)done);
@@ -124,7 +125,7 @@ forward(struct fy_split_state *split, const char *bytes, size_t n)
             bytes += done;
             n -= (size_t)done;
         } else if (errno == EAGAIN) {
-            /* It wants to be read from before it takes more. */
+            /* The part wants to be read from before it takes more. */
             struct pollfd fds[2] = {
                 {.fd = last->in_fd, .events = POLLOUT},
                 {.fd = last->out_fd, .events = POLLIN},

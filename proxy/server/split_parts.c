@@ -241,7 +241,7 @@ fy_split_whole(struct fy_split_state *split)
     if (WIFSIGNALED(status)) {
         fy_split_die(WTERMSIG(status));
     }
-    if (split->skip_bytes) { /* it wrote less than the parts had */
+    if (split->skip_bytes) { /* the copy wrote less than the parts had */
         fy_split_differs(split);
     }
     _exit(WEXITSTATUS(status));

@@ -38,7 +38,7 @@ struct fy_split_state {
     int complaints, complaints_in; /* stderr of all copies */
     uint64_t sum;
     bool found, enough;
-    /* What has left this process. */
+    /* The bytes that have left this process. */
     struct fy_sha256 delivered, again;
     uint64_t delivered_bytes, skip_bytes;
     bool is_whole;

@@ -205,7 +205,7 @@ enters(void *context, const char *path, unsigned depth)
     return !list->kept || strcmp(path, list->kept) != 0;
 }
 
-/* A file that was made under a name that nobody had. */
+/* A file that was made under a name that did not exist. */
 static bool
 is_new(const struct list *list, const char *path, const struct statx *facts)
 {
@@ -283,8 +283,9 @@ note(void *context, const char *path, const struct statx *facts)
     }
 }
 
-/* What the client names may itself be a link, which a walk looks behind: told also
- * when it is an old one, as the client asks whether what it shows is. */
+/* A path named by the client may itself be a link, which a walk looks behind.
+ * The link is told also when it is old, as the client asks whether the mount
+ * shows it as it is. */
 static void
 note_itself(struct list *list, const char *name)
 {
@@ -441,7 +442,8 @@ find_below(const struct fy_invocation *invocation, enum fy_written_how how,
     }
 }
 
-/* What was in what it is said to write, and is gone (.git/MERGE_HEAD). */
+/* Names that the command is said to write and that are gone
+ * (.git/MERGE_HEAD). */
 static void
 add_gone(struct list *list)
 {
@@ -536,7 +538,7 @@ walk_into(struct fy_walk *walk, const struct fy_server_stage *stage,
     }
 }
 
-/* What it is said to write, there or above. */
+/* Walks the paths that the command is said to write, there or above. */
 static void
 walk_declared(struct fy_walk *walk, const struct fy_server_stage *stage)
 {
@@ -665,7 +667,7 @@ fy_touched_find(const struct fy_server_stage *stage, char **out,
                                          list.complete && walk.complete};
         status = fy_touched_encode(&touched, out, out_bytes);
         if (status == FY_ERR_OVERFLOW) {
-            touched.nfiles = 0; /* they only spare the client questions */
+            touched.nfiles = 0; /* files only spare the client questions */
             status = fy_touched_encode(&touched, out, out_bytes);
         }
     }

@@ -120,8 +120,8 @@ static int
 hash_program(const char *path, const char *library_path, unsigned char out[32])
 {
     char identity[512];
-    int status =
-        fy_tool_identity_with(path, library_path, identity, sizeof identity);
+    int status = fy_tool_identity_with(path, library_path, false, identity,
+                                       sizeof identity);
     if (!status) {
         fy_sha256_of(identity, strlen(identity), out);
     }

@@ -11,10 +11,10 @@
 #include "proxy/wire/spec.h"
 #include "proxy/wire/transport.h"
 
-/* What the host said of the mount after a stage; each list sorted by path
+/* The host's answer about the mount after a stage; each list sorted by path
  * (strcmp), paths NUL-terminated. */
 struct fy_told {
-    const struct fy_bytes *changed; /* what it found to have changed */
+    const struct fy_bytes *changed; /* the names found to have changed */
     size_t nchanged;
     bool owners; /* may have been changed: those of `folders' are known, others
                   * are not */

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 libfyproxy_la_SOURCES += \
 	proxy/storage/configs.c \
+	proxy/storage/control.c \
+	proxy/storage/control.h \
+	proxy/storage/ferry.c \
 	proxy/storage/fresh.c \
 	proxy/storage/fresh.h \
 	proxy/storage/gluster.c \

@@ -4,7 +4,7 @@
  * configured, and what mountinfo names. Refuses mounts of other users, hidden
  * ones, and those that show the files otherwise than their host does. Asks no
  * file system anything but for configured folders, so a dead mount cannot hang
- * it.
+ * it. Long because each kind of mount has its few functions beside its row.
  */
 #include "config.h"
 
@@ -243,6 +243,21 @@ parse_source(const char *source, const char *root, struct fy_place *place)
     return true;
 }
 
+bool
+fy_place_of_source(const char *source, struct fy_place *place)
+{
+    struct fy_place said;
+    memset(&said, 0, sizeof said);
+    if (!parse_source(source, "/", &said)) {
+        return false;
+    }
+    strcpy(place->user, said.user);
+    strcpy(place->host, said.host);
+    strcpy(place->path, said.path);
+    place->transport = fy_transport_find("ssh", 3);
+    return true;
+}
+
 /* A bind mount's process was started for another mount point. */
 static bool
 learn_sshfs(const struct fy_mount_table *table,
@@ -259,6 +274,25 @@ learn_sshfs(const struct fy_mount_table *table,
     }
     out->traits |= FY_MOUNT_HIDES_LINKS;
     return false;
+}
+
+static bool
+learn_ferry(const struct fy_mount_table *table,
+            const struct fy_mount_line *line, const char *proc,
+            struct fy_mount *out)
+{
+    (void)table;
+    return fy_ferry_learn(line, proc, out);
+}
+
+/* The process that serves it says the place. */
+static bool
+leave_source(const char *source, const char *root, struct fy_place *place)
+{
+    (void)source;
+    (void)root;
+    (void)place;
+    return true;
 }
 
 static bool
@@ -332,6 +366,8 @@ static const struct kind {
      FY_MOUNT_FUSE | FY_MOUNT_OTHER_ATTRIBUTES | FY_MOUNT_BY_PATH |
          FY_MOUNT_MASKS,
      parse_source, learn_sshfs},
+    {"fuse.ferry", FY_MOUNT_FUSE | FY_MOUNT_TOLD | FY_MOUNT_SHOWS_SELF,
+     leave_source, learn_ferry},
     {"fuse.glusterfs",
      FY_MOUNT_FUSE | FY_MOUNT_OTHER_ATTRIBUTES | FY_MOUNT_BY_NUMBER,
      fy_gluster_source, learn_gluster},
@@ -441,6 +477,32 @@ fy_mounts_discover(const char *mountinfo, const char *proc,
         discover(&table, proc, out, out_n);
         fy_mount_table_clear(&table);
     }
+}
+
+bool
+fy_mount_at(const char *path, struct fy_mount *out)
+{
+    struct fy_mount_table table;
+    bool found = false;
+    char *text = fy_mountinfo_read();
+    int status = text ? fy_mount_table_parse(text, &table) : FY_ERR_IO;
+    free(text);
+    if (status) {
+        return false;
+    }
+    for (size_t i = 0; i < table.n; i++) {
+        const struct fy_mount_line *line = &table.lines[i];
+        if (strcmp(line->point, path) == 0 && !is_hidden(&table, line) &&
+            strlen(path) < sizeof out->path) {
+            memset(out, 0, sizeof *out);
+            strcpy(out->path, path);
+            out->device = line->device;
+            (void)describe(&table, line, "/proc", out);
+            found = true;
+        }
+    }
+    fy_mount_table_clear(&table);
+    return found;
 }
 
 /* "DIR=PLACE"; DIR may hold '=' as long as it is no "=scheme://". */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of mounts.c, mount_options.c, mount_process.c, sshfs.c and gluster.c: what the
+ * Inside of mounts.c, mount_options.c, mount_process.c, ferry.c, sshfs.c and gluster.c: what the
  * process that serves a mount tells of how its host is reached. One thread at a time.
  */
 #ifndef FERRY_PROXY_STORAGE_MOUNTS_H
@@ -45,7 +45,7 @@ enum {
     FY_MOUNT_TIMERS = 5
 };
 
-/* What options say beside traits. */
+/* Values of options that are no traits. */
 enum fy_said_fact {
     FY_SAID_BAD = 1 << 0,        /* it cannot be understood, or is too long */
     FY_SAID_LEFT_ALONE = 1 << 1, /* the mount is no plain view of its host */
@@ -124,6 +124,13 @@ void fy_mount_processes(const struct fy_mount_line *line, const char *proc,
  * that differs is set even so, for one that --mount names.
  */
 bool fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
+                    struct fy_mount *mount);
+
+/*
+ * A mount of ferry: place, pid and control by the command line of the ferry-mount that is
+ * seen to serve it. False: there is none, or another user's.
+ */
+bool fy_ferry_learn(const struct fy_mount_line *line, const char *proc,
                     struct fy_mount *mount);
 
 /*

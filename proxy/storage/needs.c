@@ -107,7 +107,7 @@ static bool
 is_known_to_load(const char *name)
 {
     static const char *const known[] = {"libc.so.6", "libcrypto.so.3",
-                                        "libcrypto.so.1.1", "gawk"};
+                                        "libcrypto.so.1.1"};
     name = fy_path_name(name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(name, known[i]) == 0) {
@@ -118,9 +118,10 @@ is_known_to_load(const char *name)
 }
 
 static bool
-any_loads_more(const char *path, int program, const struct fy_needs *needs)
+any_loads_more(const char *path, int program, bool loads_paths,
+               const struct fy_needs *needs)
 {
-    if (!is_known_to_load(path) && loads_more(program)) {
+    if (!loads_paths && !is_known_to_load(path) && loads_more(program)) {
         return true;
     }
     for (unsigned i = 0; i < needs->n; i++) {
@@ -294,7 +295,7 @@ read_lines(struct fy_needs *needs)
 
 int
 fy_needs_find(const char *path, int fd, const char *library_path,
-              struct fy_needs *out)
+              bool loads_paths, struct fy_needs *out)
 {
     char linker[PATH_MAX];
     struct fy_needs needs = {.known = true};
@@ -315,7 +316,8 @@ fy_needs_find(const char *path, int fd, const char *library_path,
         return status;
     }
     status = read_lines(&needs);
-    if (!status && library_path && any_loads_more(path, fd, &needs)) {
+    if (!status && library_path &&
+        any_loads_more(path, fd, loads_paths, &needs)) {
         status = FY_ERR_UNSUPPORTED;
     }
     if (status) {

@@ -29,12 +29,13 @@ struct fy_needs {
 
 /*
  * Of the program at `path', open as `fd'. `library_path': of absolute folders, as
- * in LD_LIBRARY_PATH, or NULL. Starts a process; any thread. FY_ERR_UNSUPPORTED:
- * a library is missing, or there is a library_path and the program loads more at
- * run time, by names that are not known before. FY_ERR_IO, FY_ERR_NOMEM, FY_ERR_OVERFLOW.
+ * in LD_LIBRARY_PATH, or NULL. `loads_paths': the program itself loads no more by
+ * names. Starts a process; any thread. FY_ERR_UNSUPPORTED: a library is missing, or
+ * there is a library_path and the program loads more at run time by names that are
+ * not known before. FY_ERR_IO, FY_ERR_NOMEM, FY_ERR_OVERFLOW.
  */
 int fy_needs_find(const char *path, int fd, const char *library_path,
-                  struct fy_needs *out) FY_MUST_CHECK;
+                  bool loads_paths, struct fy_needs *out) FY_MUST_CHECK;
 void fy_needs_clear(struct fy_needs *needs);
 
 /* The path of the linker that the kernel starts for the program open as `fd'

@@ -293,6 +293,7 @@ struct wish {
     bool bare;  /* a library, of which others are named beside it */
     bool whole; /* by all of its bytes */
     const char *library_path; /* NULL: none */
+    bool loads_paths;         /* the program itself: see needs.h */
     unsigned depth;
 };
 
@@ -465,7 +466,8 @@ identify_open(int fd, const struct stat *about, const struct wish *wish,
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         ssize_t n = readlink(link, path, sizeof path - 1);
         path[n > 0 ? n : 0] = '\0';
-        status = fy_needs_find(path, fd, wish->library_path, &needs);
+        status = fy_needs_find(path, fd, wish->library_path, wish->loads_paths,
+                               &needs);
         if (status) {
             return status;
         }
@@ -520,12 +522,13 @@ close_fd:
 }
 
 int
-fy_tool_identity_with(const char *path, const char *library_path, char *out,
-                      size_t capacity)
+fy_tool_identity_with(const char *path, const char *library_path,
+                      bool loads_paths, char *out, size_t capacity)
 {
     char text[512];
     struct fy_buffer buffer;
-    const struct wish wish = {.library_path = library_path};
+    const struct wish wish = {.library_path = library_path,
+                              .loads_paths = loads_paths};
     fy_buffer_start(&buffer, text, sizeof text);
     int status = identify(path, &wish, &buffer);
     if (status) {
@@ -541,7 +544,7 @@ fy_tool_identity_with(const char *path, const char *library_path, char *out,
 int
 fy_tool_identity(const char *path, char *out, size_t capacity)
 {
-    return fy_tool_identity_with(path, NULL, out, capacity);
+    return fy_tool_identity_with(path, NULL, false, out, capacity);
 }
 
 bool

@@ -17,11 +17,12 @@
  * "build-id:HEX" of an ELF file that has one, else "sha256:HEX" of its bytes;
  * "/libraries:HEX" of what the dynamic linker loads with it, found as
  * `library_path' (LD_LIBRARY_PATH, of absolute folders; NULL: none) says; for a
- * script also its interpreter's, joined by '+'. Cached by inode, size and times of
- * all of that. FY_ERR_IO, FY_ERR_OVERFLOW; FY_ERR_UNSUPPORTED: see needs.h. Any
- * thread.
+ * script also its interpreter's, joined by '+'. `loads_paths': see fy_needs_find().
+ * Cached by inode, size and times of all of that. FY_ERR_IO, FY_ERR_OVERFLOW;
+ * FY_ERR_UNSUPPORTED: see needs.h. Any thread.
  */
-int fy_tool_identity_with(const char *path, const char *library_path, char *out,
+int fy_tool_identity_with(const char *path, const char *library_path,
+                          bool loads_paths, char *out,
                           size_t capacity) FY_MUST_CHECK;
 /* Without a search path. */
 int fy_tool_identity(const char *path, char *out,

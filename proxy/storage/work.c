@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads for what may wait; see the header. Threads begin when jobs wait for
- * one, end when none is left, and own a share of the pool.
+ * one, end when none is left, and own a share of the pool. A thread that has ended is
+ * joined before its work is told to be done: a fork then copies no lock of the allocator
+ * that the thread holds, which a sanitizer's allocator does not release in the child.
  */
 #include "config.h"
 
@@ -23,6 +25,8 @@ struct fy_pool {
     unsigned owners; /* the session and each thread */
     unsigned threads;
     bool closed;
+    pthread_t ended[THREADS_MAX]; /* to be joined */
+    unsigned nended;
     int bell_fd;
     struct fy_work *todo, **todo_end;
     struct fy_work *ready, **ready_end;
@@ -79,8 +83,25 @@ serve(void *argument)
         }
     }
     pool->threads--;
+    if (pool->closed) {
+        (void)pthread_detach(pthread_self());
+    } else {
+        pool->ended[pool->nended++] = pthread_self();
+    }
     leave(pool);
     return NULL;
+}
+
+/* With the lock held, which is free meanwhile. */
+static void
+join_ended(struct fy_pool *pool)
+{
+    while (pool->nended > 0) {
+        pthread_t thread = pool->ended[--pool->nended];
+        (void)pthread_mutex_unlock(&pool->lock);
+        (void)pthread_join(thread, NULL);
+        (void)pthread_mutex_lock(&pool->lock);
+    }
 }
 
 int
@@ -104,13 +125,12 @@ fy_pool_submit(struct fy_pool *pool, struct fy_work *work)
 {
     int status = 0;
     (void)pthread_mutex_lock(&pool->lock);
+    join_ended(pool);
     if (pool->threads < THREADS_MAX) {
         pthread_t thread;
         pool->owners++;
         pool->threads++;
-        if (pthread_create(&thread, NULL, serve, pool) == 0) {
-            (void)pthread_detach(thread);
-        } else {
+        if (pthread_create(&thread, NULL, serve, pool) != 0) {
             pool->owners--;
             pool->threads--;
             status = pool->threads > 0 ? 0 : FY_ERR_NOMEM;
@@ -132,6 +152,7 @@ fy_work_collect(struct fy_pool *pool)
     struct fy_work *work = pool->ready;
     pool->ready = NULL;
     pool->ready_end = &pool->ready;
+    join_ended(pool);
     (void)pthread_mutex_unlock(&pool->lock);
     while (work) {
         struct fy_work *next = work->next;
@@ -145,6 +166,7 @@ fy_pool_free(struct fy_pool *pool)
 {
     if (pool) {
         (void)pthread_mutex_lock(&pool->lock);
+        join_ended(pool);
         pool->closed = true;
         leave(pool);
     }

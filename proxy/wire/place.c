@@ -292,3 +292,58 @@ fy_place_name(const struct fy_place *place, struct fy_buffer *out)
         fy_buffer_add(out, place->port);
     }
 }
+
+/* What stands for itself in a path and in a value. */
+static void
+write_escaped(const char *text, struct fy_buffer *out)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                     (c >= 'A' && c <= 'Z') || strchr("/._-+,:=@ ", c);
+        if (plain) {
+            fy_buffer_add_char(out, (char)c);
+        } else {
+            fy_buffer_add_char(out, '%');
+            fy_buffer_add_char(out, digits[c >> 4]);
+            fy_buffer_add_char(out, digits[c & 15]);
+        }
+    }
+}
+
+static void
+write_value(const char *key, const char *value, char *separator,
+            struct fy_buffer *out)
+{
+    if (*value) {
+        fy_buffer_add_char(out, *separator);
+        fy_buffer_add(out, key);
+        write_escaped(value, out);
+        *separator = '&';
+    }
+}
+
+void
+fy_place_write(const struct fy_place *place, struct fy_buffer *out)
+{
+    char separator = '?';
+    bool home = place->path[0] == '~', brackets = strchr(place->host, ':');
+    fy_buffer_add(out, place->transport->scheme);
+    fy_buffer_add(out, "://");
+    write_escaped(place->user, out);
+    fy_buffer_add(out, *place->user ? "@" : "");
+    fy_buffer_add(out, brackets ? "[" : "");
+    write_escaped(place->host, out);
+    fy_buffer_add(out, brackets ? "]" : "");
+    fy_buffer_add(out, *place->port ? ":" : "");
+    fy_buffer_add(out, place->port);
+    fy_buffer_add(out, home ? "/~" : "");
+    write_escaped(place->path + home, out);
+    for (unsigned i = 0; i < place->noptions; i++) {
+        write_value("option=", place->options[i], &separator, out);
+    }
+    write_value("config=", place->config, &separator, out);
+    write_value("command=", place->command, &separator, out);
+    write_value("ferry=", place->ferry, &separator, out);
+}

@@ -14,6 +14,7 @@
     X(HELLO, "POST", "/hello")                           \
     X(PROBE, "POST", "/probe")                           \
     X(STAGE, "POST", "/stage")                           \
+    X(FILES, "POST", "/files")                           \
     X(STDERR, "GET", "/stage/N/stderr")                  \
     X(SIGNAL, "GET", "/stage/N/signal?S")                \
     X(WINDOW, "GET", "/stage/N/window?rows=R&columns=C") \
@@ -40,6 +41,7 @@
 #define FY_PATH_HELLO "/hello"
 #define FY_PATH_PROBE "/probe"
 #define FY_PATH_STAGE "/stage"
+#define FY_PATH_FILES "/files"
 
 #define FY_FIELD_ENCODING      "ferry-encoding"
 #define FY_FIELD_REASON        "ferry-reason"

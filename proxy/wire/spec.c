@@ -8,6 +8,7 @@
 #include "proxy/wire/specs.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the tables ---- */
 
@@ -270,6 +271,18 @@ fy_stage_spec_mount(const struct fy_stage_spec *spec, uint32_t i)
 {
     return i ? spec->mounts[i - 1]
              : (struct fy_mount_spec){spec->mount, spec->root};
+}
+
+int
+fy_hello_client(char **out, size_t *out_bytes)
+{
+    const struct fy_hello hello = {
+        .version = FY_PROTOCOL_VERSION,
+        .ferry = {.at = PACKAGE_VERSION, .n = strlen(PACKAGE_VERSION)},
+        .uid = geteuid(),
+        .gid = getegid(),
+    };
+    return fy_hello_encode(&hello, out, out_bytes);
 }
 
 int

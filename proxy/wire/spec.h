@@ -167,6 +167,8 @@ void fy_stage_spec_clear(struct fy_stage_spec *spec); /* the arrays */
 struct fy_mount_spec fy_stage_spec_mount(const struct fy_stage_spec *spec,
                                          uint32_t i);
 
+/* The hello of a client that is this process, encoded; new in *out. FY_ERR_NOMEM. */
+int fy_hello_client(char **out, size_t *out_bytes) FY_MUST_CHECK;
 /* Both as above; a hello has nothing to clear. */
 int fy_hello_encode(const struct fy_hello *hello, char **out,
                     size_t *out_bytes) FY_MUST_CHECK;

@@ -91,6 +91,8 @@ bool fy_place_same_host(const struct fy_place *a, const struct fy_place *b);
 bool fy_place_is_near(const struct fy_place *place);
 /* "ssh://user@host:port", for reports. */
 void fy_place_name(const struct fy_place *place, struct fy_buffer *out);
+/* A text that fy_place_parse() reads as this place. */
+void fy_place_write(const struct fy_place *place, struct fy_buffer *out);
 
 /* ---- storage/mounts.c ---------------------------------------------------------------- */
 
@@ -115,6 +117,11 @@ enum fy_mount_trait {
     FY_MOUNT_MASKS = 1 << 13,    /* the server takes its umask off as well */
     FY_MOUNT_SQUASHES = 1 << 14, /* the server may map root to another user */
     FY_MOUNT_SYNCS = 1 << 15,    /* syncfs(2) waits until the server has all */
+    /* It is told of each change there, and says when it has applied them: nothing is
+     * refreshed, `control' is asked instead. */
+    FY_MOUNT_TOLD = 1 << 16,
+    /* Its user there is shown as the one here: numbers that differ are exchanged. */
+    FY_MOUNT_SHOWS_SELF = 1 << 17,
 };
 
 #define FY_USER_UNKNOWN UINT32_MAX /* uid of a mount: before the hello */
@@ -132,7 +139,8 @@ struct fy_mount {
      * long the host itself may not see what was written here. */
     uint32_t forgets_ms, lags_ms;
     uint32_t kernel_ms; /* sshfs: of that, what the kernel knew; 0: not known */
-    pid_t pid;          /* of the sshfs that serves it; 0: not known */
+    pid_t pid;          /* of the process that serves it; 0: not known */
+    char control[108];  /* a mount of ferry: its socket (storage/control.h) */
     char found_by[64]; /* for --explain: "mountinfo", "--mount", "ferry.conf" */
 };
 
@@ -142,7 +150,7 @@ enum {
 
 /*
  * `configured': texts "DIR=PLACE" (NULL-terminated, may be NULL). Adds what
- * /proc/self/mountinfo names (sshfs, nfs, gluster) unless configured. A text that cannot
+ * /proc/self/mountinfo names (ferry, sshfs, nfs, gluster) unless configured. A text that cannot
  * be parsed or a DIR that is no folder: FY_ERR_INVALID with `why'.
  */
 int fy_mounts_find(const char *const *configured, bool discover,
@@ -153,6 +161,14 @@ int fy_mounts_find(const char *const *configured, bool discover,
  * up, "/proc" (tests: another folder). Appends to *out_n. */
 void fy_mounts_discover(const char *mountinfo, const char *proc,
                         struct fy_mount *out, unsigned *out_n);
+
+/* What is mounted on exactly that folder, topmost; `path' as mountinfo has it. False:
+ * nothing. A mount of ferry has pid and control if the process that serves it is seen. */
+bool fy_mount_at(const char *path, struct fy_mount *out);
+
+/* "[user@]host:[path]" as sshfs and NFS name what they mount; user, host, path and
+ * transport are set. False: no such text. */
+bool fy_place_of_source(const char *source, struct fy_place *place);
 
 /* Sets a mount's type ("" : files of this machine), and the traits of its kind. */
 void fy_mount_set_type(struct fy_mount *mount, const char *type);

@@ -10,9 +10,9 @@ srcdir=$(cd "$srcdir" && pwd)
 case $FERRY_SANITIZED in ?*) skip "examples" "sanitized libraries cannot be preloaded"; finish ;; esac
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-examples-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap '"$builddir/ferry" umount --force "$work/storage" 2>/dev/null; rm -rf "$work"' EXIT
 export HOME="$work/home" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config" SHELL=/bin/sh
-mkdir -p "$HOME" "$work/mnt/logs" "$work/plain"
+mkdir -p "$HOME" "$work/mnt/logs" "$work/plain" "$work/storage"
 for i in 1 2 3; do
     printf 'a b %s ERROR\nc d e fine\n' "$i"
 done >"$work/mnt/logs/app.log"
@@ -60,10 +60,18 @@ for page in "$srcdir"/docs/*.1; do
     sed -n 's/^\.Dl \(ferry .*\)/\1/p' "$page" >lines
     while read -r line; do
         case $line in
+            *" storage:"* | */mnt/storage*)
+                [ -x "$builddir/ferry-mount" ] && [ -w /dev/fuse ] || {
+                    skip "$name: $line" "no libfuse3 or no /dev/fuse"
+                    continue
+                } ;;
+        esac
+        case $line in
             "ferry shell"*) line="echo 'wc -l /mnt/logs/app.log' | $line" ;;
         esac
-        here=$(printf '%s\n' "$line" | sed "s#ssh://storage/srv#loopback://$work/mnt#g; s#/mnt/logs#$work/mnt/logs#g
-            s#loopback://$work/mnt$work#loopback://$work#g")
+        here=$(printf '%s\n' "$line" | sed "s# storage:/srv# loopback://$work/mnt#; s#loopback:///srv#loopback://$work/mnt#
+            s#/mnt/storage#$work/storage#; s#ssh://storage/srv#loopback://$work/mnt#g; s#/mnt/logs#$work/mnt/logs#g
+            s#$work$work#$work#g")
         sh -c "PATH=$builddir:\$PATH; $here" >out 2>err </dev/null
         equal "$name: $line: its status" "$?" 0
         count=$((count + 1))
@@ -73,7 +81,7 @@ for page in "$srcdir"/docs/*.1; do
             equal "$name: $line: its output" "$(cat out)" "$(cat expected)"
         elif [ "$line" != "${line#echo}" ]; then
             equal "$name: $line: its output" "$(cat out)" "6 $work/mnt/logs/app.log"
-        elif [ ! -s out ] && [ ! -s err ]; then
+        elif [ ! -s out ] && [ ! -s err ] && [ "$line" = "${line#ferry umount}" ]; then
             not_ok "$name: $line: it says something"
         fi
     done <lines

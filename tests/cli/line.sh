@@ -232,6 +232,22 @@ e cache: another user" "$work/err")" 1
         env XDG_CONFIG_HOME="$work/above/between" "$ferry" run -- true
     says "root does not read another user's ferry.conf" \
         "ferry.conf can be changed by another user; it is left out"
+    # A link is its owner's choice of a file, also in a folder of root's.
+    mkdir -p "$work/linked/ferry"
+    echo "device = moon" >"$work/linked/root.conf"
+    ln -s ../root.conf "$work/linked/ferry/ferry.conf"
+    status "root's link to ferry.conf is followed" 0 \
+        env XDG_CONFIG_HOME="$work/linked" "$ferry" run -- true
+    chown -h 12345 "$work/linked/ferry/ferry.conf"
+    status "another user's link is not" 0 \
+        env XDG_CONFIG_HOME="$work/linked" "$ferry" run -- true
+    says "another user's link is not" \
+        "ferry.conf can be changed by another user; it is left out"
+    ln -s linked "$work/alias"
+    chown -h 12345 "$work/alias"
+    chown -h 0 "$work/linked/ferry/ferry.conf"
+    status "nor is one on the way" 0 \
+        env XDG_CONFIG_HOME="$work/alias" "$ferry" run -- true
     equal "a run's folder is not in another user's TMPDIR" \
         "$(TMPDIR=$work/above/between "$ferry" run --device host --report=/dev/null \
             -- sh -c 'ls "$TMPDIR" | grep -c held')" 0

@@ -62,7 +62,7 @@ for size in 32 64 100; do
         sh "$work/script" "$work/mount/f"
     same "a report" $size --report="$work/report" --device host -- \
         sh "$work/script" "$work/mount/f"
-    equal "a report: written, $size KiB" "$(grep -c seconds "$work/report")" 1
+    equal "a report: written, $size KiB" "$(grep -c '^  "seconds"' "$work/report")" 1
     for words in "report $work/report" "explain" "doctor" "--version" \
         "check $srcdir/annotations/lib/blas1.ferry"; do
         # shellcheck disable=SC2086

@@ -45,6 +45,20 @@ judge(const struct fy_place *place)
     MUST(place->host[0] != '-' && place->user[0] != '-');
 }
 
+/* What is written of a place is read as the same one. */
+static void
+judge_written(const struct fy_place *place)
+{
+    static char text[3 * sizeof *place];
+    static struct fy_place again;
+    struct fy_buffer written;
+    fy_buffer_start(&written, text, sizeof text);
+    fy_place_write(place, &written);
+    MUST(fy_place_parse(text, &again, NULL) == 0);
+    MUST(strcmp(place->path, again.path) == 0);
+    MUST(fy_place_same_host(place, &again));
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
@@ -60,6 +74,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         MUST(fy_place_same_host(&place, &place));
         fy_buffer_start(&named, name, sizeof name);
         fy_place_name(&place, &named);
+        judge_written(&place);
         if (strcmp(place.transport->scheme, "ssh") == 0) {
             judge(&place);
         }

@@ -30,6 +30,10 @@ FUZZ_TARGETS += tests/fuzz/fuzz_elf
 tests_fuzz_fuzz_elf_SOURCES = tests/fuzz/fuzz_elf.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_elf_LDADD = libfyproxy.la libfyshimgen.la libfyannotations.la libfymodel.la libfycommon.la $(FUZZ_LIBS)
 
+FUZZ_TARGETS += tests/fuzz/fuzz_files
+tests_fuzz_fuzz_files_SOURCES = tests/fuzz/fuzz_files.c $(FUZZ_DRIVER)
+tests_fuzz_fuzz_files_LDADD = libfyproxy.la libfycommon.la $(FUZZ_LIBS)
+
 FUZZ_TARGETS += tests/fuzz/fuzz_frames
 tests_fuzz_fuzz_frames_SOURCES = tests/fuzz/fuzz_frames.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_frames_LDADD = libfyproxy.la libfycommon.la $(FUZZ_LIBS)

@@ -2,9 +2,9 @@
 /*
  * Signals that arrive during calls. Argument: count (a handler runs, the call
  * ends well, errno stays), jump (the handler leaves the call by siglongjmp and
- * the program calls again), nested (the handler calls BLAS itself),
- * altstack (the same on a small signal stack), alternate (a handler on that stack
- * calls, and other signals come there meanwhile), coroutines (a handler changes
+ * the program calls again; a second argument: microseconds between signals), nested
+ * (the handler calls BLAS itself), altstack (the same on a small signal stack),
+ * alternate (a handler on that stack calls, and other signals come there meanwhile), coroutines (a handler changes
  * between stacks that all call), collector (handlers find themselves on the thread's
  * stack, as garbage collectors want), masks (no thread of ferry may
  * take a signal meant for the program).
@@ -226,7 +226,7 @@ another(void *seed)
 }
 
 static int
-jumps(void)
+jumps(long microseconds)
 {
     static double a[90 * 90], b[90 * 90], c[90 * 90];
     volatile int finished = 0, jumped = 0, kept = 0;
@@ -236,7 +236,7 @@ jumps(void)
 
     fill(a, 90 * 90, 1);
     fill(b, 90 * 90, 2);
-    tick(jumper, 0, 150);
+    tick(jumper, 0, microseconds);
     while (jumped < 30 && finished < 20000) {
         if (sigsetjmp(back, 1)) {
             jumped++;
@@ -271,7 +271,7 @@ main(int argc, char **argv)
 
     main_thread = pthread_self();
     if (strcmp(mode, "jump") == 0) {
-        return jumps();
+        return jumps(argc > 2 ? strtol(argv[2], NULL, 10) : 150);
     }
     if (strcmp(mode, "collector") == 0) {
         return collectors();

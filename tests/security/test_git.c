@@ -291,6 +291,31 @@ START_TEST(runs_nothing_of_a_repository)
 }
 END_TEST
 
+/* git looks above what is no repository, also above the mount. */
+START_TEST(leaves_what_is_no_repository)
+{
+    static const char *const scripts[] = {
+        "mkdir -p r/.git",
+        "repo r; rm r/.git/HEAD",
+        "repo r; echo none >r/.git/HEAD",
+        "repo r; echo ref: heads/master >r/.git/HEAD",
+        "repo r; mv r/.git/objects r/.git/kept",
+        "repo r; mv r/.git/refs r/.git/kept",
+    };
+    const struct repository repository = {
+        scripts[_i], scripts[_i], "r", {"git", "status"}};
+    struct stage stage;
+    make(&repository);
+    ck_assert_int_eq(
+        shell_of_git("git init -q ..; "
+                     "test $(git -C r rev-parse --show-prefix) = top/r/"),
+        0);
+    ck_assert_msg(!ask(&stage, &repository, false), "%s: sent", scripts[_i]);
+    ck_assert_msg(strstr(stage.why, ".git/"), "%s", stage.why);
+    stage_end(&stage);
+}
+END_TEST
+
 /* What people have is sent, and does what it should. */
 START_TEST(sends_a_plain_repository)
 {
@@ -314,6 +339,10 @@ START_TEST(sends_a_plain_repository)
          "r",
          {"git", "add", "f"}},
         {"log", "repo r", "r", {"git", "log", "-p"}},
+        {"detached",
+         "repo r; git -C r checkout -q HEAD^0",
+         "r",
+         {"git", "log"}},
     };
     struct stage stage;
     make(&plain[_i]);
@@ -345,7 +374,8 @@ main(int argc, char **argv)
         tcase_set_timeout(tests, 60);
         tcase_add_loop_test(tests, runs_nothing_of_a_repository, 0,
                             sizeof repositories / sizeof *repositories);
-        tcase_add_loop_test(tests, sends_a_plain_repository, 0, 6);
+        tcase_add_loop_test(tests, leaves_what_is_no_repository, 0, 6);
+        tcase_add_loop_test(tests, sends_a_plain_repository, 0, 7);
         suite_add_tcase(suite, tests);
     }
     return run_suite(suite);

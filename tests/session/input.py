@@ -17,6 +17,9 @@ WRITTEN = "until [ -s out ]; do sleep 0.1; done; sleep 1; "
 UNREAD = "exec 3> >(exit 0); wait $!; "
 FILL = ("python3 -c 'import fcntl, os; "
         "os.write(1, b\"x\" * fcntl.fcntl(1, 1032))'; ")  # F_GETPIPE_SZ
+WRITER = ("seq 1 150000 > $HERE/big; (cat $HERE/big missing 2>$HERE/said; "
+          "echo $? >>$HERE/said) | ")
+LAST = "; cat $HERE/said"
 BIG = "head -c 300000000 /dev/zero | tr '\\0' 'abcdefgh'"
 
 # name, script, what the report must hold
@@ -72,6 +75,13 @@ SCRIPTS = [
      "echo ${PIPESTATUS[*]}", None),
     ("a reader that ends early", "seq 1 200000 | grep -q 7 - n;"
      "echo ${PIPESTATUS[*]}", "grep local-input"),
+    # The writer's end shows how far it got: past a pipe or two, not to the next file.
+    ("a reader's reader that ends early", WRITER + "cat - n | (read x; echo $x)"
+     + LAST, "cat none"),
+    ("a joined reader's reader that ends early", WRITER + "cat - n | head -1" +
+     LAST, "cat none"),
+    ("a reader's reader that is slow", WRITER + "cat - n | (sleep 2; read x; "
+     "echo $x)" + LAST, "cat none"),
     ("the reader fails at once", "yes | sort -o missing/x; "
      "echo ${PIPESTATUS[*]}", "sort none 2"),
     ("split", "seq 1 30000 | split -l 4000 - part; cat part* | md5sum;"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each signal to a command that runs at a proxy has the effect and the exit status
 that it has without ferry, and leaves no process there. Prints TAP."""
+import itertools
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ GO_ON = (IGNORED, signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH
 # 32 and 33 are glibc's own.
 NUMBERS = [n for n in range(65) if n not in (32, 33)]
 AT_ONCE = 31
+UNREAD = ("stdout", "stderr")
+MISSING = 800  # names whose complaints fill a pipe, and the stub's window
 PIPE_BYTES = 65536
 FILE_BYTES = 1 << 22
 SECONDS = 20
@@ -76,27 +79,38 @@ def effect(number, command, out):
 effect.total = 0
 
 
+def start(number, name, unread):
+    """A command in the middle of its output, or one that waits for the reader of
+    its complaints alone: at the proxy that one has ended."""
+    ours, theirs = os.pipe()
+    argv = ["cat", name] if number else ["tee", "-p"]
+    if unread == "stderr":
+        argv[1 + (not number):] = [f"{name}.d/{i:060}" for i in range(MISSING)]
+    with open(name, "rb") as file:
+        # pylint: disable=consider-using-with
+        command = subprocess.Popen(
+            argv, stdin=file, preexec_fn=lambda: os.setpgid(0, 0),
+            stdout=theirs if unread == "stdout" else subprocess.DEVNULL,
+            stderr=theirs if unread == "stderr" else None)
+    os.close(theirs)
+    return number, ours, command
+
+
 def child(names):
     """All commands wait for their readers when the signals come."""
-    for first in range(0, len(NUMBERS), AT_ONCE):
-        rows = []
-        for number in NUMBERS[first:first + AT_ONCE]:
-            ours, theirs = os.pipe()
-            with open(names[number], "rb") as file:
-                # pylint: disable=consider-using-with
-                rows.append((number, ours, subprocess.Popen(
-                    ["cat", names[number]] if number else ["tee", "-p"],
-                    stdin=file, stdout=theirs,
-                    preexec_fn=lambda: os.setpgid(0, 0))))
-            os.close(theirs)
+    for unread, first in itertools.product(UNREAD, range(0, len(NUMBERS), AT_ONCE)):
+        rows = [start(number, names[number], unread)
+                for number in NUMBERS[first:first + AT_ONCE]]
         for number, out, command in rows:
-            assert os.read(out, 1) == b"x"  # it runs
+            assert len(os.read(out, 1)) == 1  # it runs
+        if unread == "stderr":
+            time.sleep(1)  # none writes more
         for number, out, command in rows:
             command.send_signal(number or signal.SIGPIPE)
         for number, out, command in rows:
             said = effect(number, command, out)
             command.kill()
-            print(f"{number}: {said}", flush=True)
+            print(f"{unread} unread, {number}: {said}", flush=True)
             os.close(out)
         wait_for(lambda: not left(names.values()))
         for name in left(names.values()):
@@ -126,17 +140,18 @@ def main():
                          if not stage.get("declined"))
     wanted, found = plain.stdout.decode(), far.stdout.decode()
     rows = list(zip(wanted.splitlines(), found.splitlines()))
-    print(f"1..{len(NUMBERS) + 1}")
-    for i, number in enumerate(NUMBERS):
+    cases = list(itertools.product(UNREAD, NUMBERS))
+    print(f"1..{len(cases) + 1}")
+    for i, (unread, number) in enumerate(cases):
         row = rows[i] if i < len(rows) else ("nothing", "no line")
         print(f"{'ok' if row[0] == row[1] else 'not ok'} {i + 1} - "
-              f"signal {number}")
+              f"signal {number}, {unread} unread")
         if row[0] != row[1]:
             print(f"# {row[1]}, without ferry {row[0]}")
-    every = placed == len(NUMBERS)
-    print(f"{'ok' if every else 'not ok'} {len(NUMBERS) + 1} - all ran at the proxy")
+    every = placed == len(cases)
+    print(f"{'ok' if every else 'not ok'} {len(cases) + 1} - all ran at the proxy")
     if not every:
-        print(f"# {placed} of {len(NUMBERS)}")
+        print(f"# {placed} of {len(cases)}")
     bad = not every or wanted != found
     return 1 if bad or plain.returncode or far.returncode else 0
 

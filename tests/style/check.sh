@@ -125,8 +125,8 @@ said_in 15 "skips that are not expected are failures" \
 try seconds=3 "script first sh -c 'setsid sleep 8765.$$ & sleep 8764.$$'" \
     "script next sleep 8763.$$"
 said_in 999 "what hung is shown" ", sleep, S, " ": sleep 8764.$$" \
-    "not ok - no end within 3 s: sh -c setsid sleep 8765.$$" \
-    "not ok - no end within 1 s: sleep 8763.$$"
+    "not ok - no end within " " s: sh -c setsid sleep 8765.$$" \
+    "not ok - no end within " " s: sleep 8763.$$"
 said_in 4 "and has failed" " s" "first: status 124" "next: status 124" \
     "0 passed, 2 failed, 0 skipped"
 equal "nothing of it is left" "$(pgrep -fcx "sleep 876[345]\.$$")" 0
@@ -146,6 +146,19 @@ try lanes=2 running=0 started=0 \
     "stage script quick echo 2 passed, 0 failed, 0 skipped" \
     "stage script last echo 4 passed, 0 failed, 0 skipped" wait
 said_in 9 "stages at a time" "quick" "long: not ok 1 - late" "7 passed, 1 failed"
+# What draws its cases shares what is left of 1,000 s, less 300 s for the last cases.
+printf '%s\n' 'echo "$1 passed, 0 failed, 0 skipped"' >"$folder/share"
+try lanes=1 running=0 started=0 seconds=1000 \
+    "drawn_stages() { row script one sh $folder/share SECONDS
+        row script two sh $folder/share SECONDS; }" draw wait
+shares=$(sed -nE 's/^(.* )?([0-9]+) passed.*/\2/p' <<<"$said" | tr '\n' ' ')
+read -r one two sum <<<"$shares"
+if [ "$((one >= 250 && one <= 290 && two > 2 * one && two <= 640))" = 1 ] &&
+    [ "$sum" = $((one + two)) ]; then
+    ok "stages that draw share the time that is left"
+else
+    not_ok "stages that draw share the time that is left: $shares"
+fi
 equal "a test in a stage has its signals" "$(cat >"$folder/signals" <<<'trap "echo said" INT
     kill -INT $$
     echo 1 passed, 0 failed, 0 skipped'

@@ -17,7 +17,7 @@ for page in "$srcdir"/docs/*.[1-9]; do
 done
 
 [ -x "$ferry" ] || { not_ok "ferry is built"; finish; }
-for subcommand in run shell proxy check verify explain report doctor calibrate; do
+for subcommand in run shell mount umount proxy check verify explain report doctor calibrate; do
     page=$srcdir/docs/ferry-$subcommand.1
     help=$("$ferry" $subcommand --help 2>&1)
     equal "ferry $subcommand --help succeeds" "$?" 0

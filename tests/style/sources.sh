@@ -48,6 +48,9 @@ empty "every lock of shim/ and pager/ has a row in docs/ARCHITECTURE.md" "$(
     done
     rm -f "${TMPDIR:-/tmp}/locks.$$")"
 
+empty "every mutant that tests/mutants.same lists stands in its source" "$(
+    python3 tests/mutants --same 2>&1)"
+
 # A machine's own paths, and the words nobody wants to find later.
 empty "no path of a developer's machine in the sources" "$(
     # shellcheck disable=SC2086

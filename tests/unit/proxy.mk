@@ -5,7 +5,9 @@ PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_placement_stage
 UNIT_TESTS += tests/unit/test_compress
+UNIT_TESTS += tests/unit/test_control
 UNIT_TESTS += tests/unit/test_fault
+UNIT_TESTS += tests/unit/test_files_record
 UNIT_TESTS += tests/unit/test_flow
 UNIT_TESTS += tests/unit/test_link
 UNIT_TESTS += tests/unit/test_fresh
@@ -41,9 +43,10 @@ tests_unit_test_stage_end_SOURCES = tests/unit/test_stage_end.c
 tests_unit_test_stage_end_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_stage_end_LDADD = $(PROXY_TEST_LIBS)
 
-tests_unit_test_fresh_SOURCES = tests/unit/test_fresh.c
+tests_unit_test_fresh_SOURCES = tests/unit/test_fresh.c $(NOMEM)
 tests_unit_test_fresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_fresh_LDADD = $(PROXY_TEST_LIBS)
+tests_unit_test_fresh_LDFLAGS = $(NOMEM_WRAP)
 
 tests_unit_test_split_SOURCES = tests/unit/test_split.c
 tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -93,3 +96,11 @@ tests_unit_test_order_LDADD = $(CHECK_LIBS)
 tests_unit_test_work_SOURCES = tests/unit/test_work.c
 tests_unit_test_work_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_work_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_files_record_SOURCES = tests/unit/test_files_record.c
+tests_unit_test_files_record_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_files_record_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_control_SOURCES = tests/unit/test_control.c
+tests_unit_test_control_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_control_LDADD = $(PROXY_TEST_LIBS)

@@ -89,13 +89,15 @@ keep(char **to, size_t *used, const void *bytes, size_t n)
 static void
 keep_records(struct job *job, const char *bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n;) {
         if (job->record_left > 0) {
-            keep(&job->err, &job->err_bytes, bytes + i, 1);
-            job->record_left--;
+            size_t some = job->record_left < n - i ? job->record_left : n - i;
+            keep(&job->err, &job->err_bytes, bytes + i, some);
+            job->record_left -= (uint32_t)some;
+            i += some;
             continue;
         }
-        job->head[job->nhead++] = (unsigned char)bytes[i];
+        job->head[job->nhead++] = (unsigned char)bytes[i++];
         if (job->nhead == sizeof job->head) {
             job->nhead = 0;
             memcpy(&job->place, job->head, sizeof job->place);

@@ -82,6 +82,25 @@ fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
 }
 
 int
+fy_policy_own(struct fy_policy *policy, int root, bool writes,
+              struct fy_own_sandbox *out, struct fy_buffer *why)
+{
+    (void)policy;
+    (void)root;
+    (void)writes;
+    (void)why;
+    *out = (struct fy_own_sandbox){.ruleset = -1, .set_id = true};
+    return 0;
+}
+
+int
+fy_own_sandbox_enter(const struct fy_own_sandbox *sandbox)
+{
+    (void)sandbox;
+    return 0;
+}
+
+int
 fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
                 const struct fy_invocation *invocation,
                 struct fy_sandbox **out_sandbox, int out_files[3],

@@ -282,6 +282,12 @@ START_TEST(presents)
         {".git", NULL, true}, {".svn", NULL, true}, either[0]};
     ck_assert_uint_eq(look("sub", each, 1), 0);
     ck_assert_uint_eq(look("sub", each, 3), FY_STAGE_OTHER_CONFIG);
+    const struct fy_absent both[] = {either[0], {".git/HEAD", "^ref", true}};
+    ck_assert_uint_eq(look("sub", both, 2), FY_STAGE_OTHER_CONFIG);
+    put("root/.git/HEAD", "ref: refs/heads/master\n");
+    ck_assert_uint_eq(look("sub", both, 2), 0);
+    put("home/.gitconfig", "");
+    ck_assert_uint_eq(look("sub", both, 2), FY_STAGE_OTHER_CONFIG);
 }
 END_TEST
 

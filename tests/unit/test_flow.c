@@ -34,6 +34,7 @@ static struct fy_session session;
 static struct connection connection;
 static struct stub_client client;
 static struct stage stage, other;
+static unsigned cancelled;
 static uint64_t granted[2]; /* out, err: by the last call */
 static bool grant_fails, send_fails, may_fall_back, may_send, is_over, has_part;
 static unsigned wanted, ended, sent[16], retried, opened, part_runs;
@@ -87,7 +88,7 @@ fy_stub_client_send(struct stub_client *to, uint32_t type, const void *bytes,
 void
 fy_input_want(struct stage *of)
 {
-    ck_assert_ptr_eq(of, &stage);
+    ck_assert(of == &stage || of == &other);
     wanted++;
 }
 
@@ -127,6 +128,20 @@ fy_stage_may_fall_back(struct stage *of)
 {
     (void)of;
     return may_fall_back;
+}
+
+void
+fy_wire_cancel(struct fy_wire *wire, int32_t stream)
+{
+    (void)wire;
+    ck_assert_int_eq(stream, ERR_STREAM);
+    cancelled++;
+}
+
+bool
+fy_stage_is_cut(const struct stage *of)
+{
+    return of->order.signalled && of->result.signal != 0;
 }
 
 void
@@ -213,6 +228,7 @@ setup(void)
     memset(&client, 0, sizeof client);
     memset(&session, 0, sizeof session);
     memset(granted, 0, sizeof granted);
+    cancelled = 0;
     memset(sent, 0, sizeof sent);
     grant_fails = send_fails = may_send = is_over = has_part = false;
     may_fall_back = true;
@@ -390,7 +406,7 @@ START_TEST(a_window_opens_when_its_reader_is_known)
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), ERR_WINDOW);
     stage.join.feeds = NULL;
     stage.flow.err_open = false;
-    ck_assert_uint_eq(granted_in(STAGE_RUNNING), WINDOW);
+    ck_assert_uint_eq(granted_in(STAGE_RUNNING), WINDOW - ERR_WINDOW);
     ck_assert_uint_eq(granted[1], 0);
     stage.flow.out_open = false;
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
@@ -432,10 +448,12 @@ START_TEST(compressed_output_is_decoded_as_it_is_written)
     ck_assert_int_eq(fy_squeeze_end(squeeze, arrive, NULL), 0);
     fy_squeeze_free(squeeze);
     ck_assert_str_eq(said, "");
-    ck_assert_uint_eq(sent_bytes, WINDOW); /* the rest waits for the stub */
-    fy_flow_credit(&stage, WINDOW);
-    fy_flow_credit(&stage, WINDOW - 1);
-    ck_assert_uint_eq(sent_bytes, 3 * WINDOW - 1);
+    const uint32_t out = WINDOW - ERR_WINDOW;
+    ck_assert_uint_eq(sent_bytes, out); /* the rest waits for the stub */
+    fy_flow_credit(&stage, out);
+    fy_flow_credit(&stage, out - 1);
+    ck_assert_uint_eq(sent_bytes, 3 * out - 1);
+    fy_flow_credit(&stage, out);
     stage.state = STAGE_ENDED;
     stage.result.out_bytes = sizeof text;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_ERR_BUSY);
@@ -446,8 +464,8 @@ START_TEST(compressed_output_is_decoded_as_it_is_written)
 }
 END_TEST
 
-/* Decoded output that the stub holds leaves that much less of its window to stderr. */
-START_TEST(decoded_output_takes_from_the_window_of_stderr)
+/* What the stub holds of stdout may all be unwritten yet. */
+START_TEST(stderr_gets_no_window_for_what_may_be_written_stdout)
 {
     const struct fy_wire_pair zstd[] = {{FY_FIELD_ENCODING, "zstd"}};
     static char text[WINDOW];
@@ -460,14 +478,40 @@ START_TEST(decoded_output_takes_from_the_window_of_stderr)
         fy_squeeze_add(squeeze, text, sizeof text, true, arrive, NULL), 0);
     ck_assert_int_eq(fy_squeeze_end(squeeze, arrive, NULL), 0);
     fy_squeeze_free(squeeze);
-    ck_assert_uint_eq(stage.flow.received_bytes[0], WINDOW);
+    ck_assert_uint_eq(stage.flow.received_bytes[0], WINDOW - ERR_WINDOW);
     complain(FY_PLACE_ANY, ERR_WINDOW / 2 + 1, ERR_WINDOW);
-    /* Room for stderr is two steps of stdout more than its window. */
-    fy_flow_credit(&stage, 2 * ERR_WINDOW + (256 << 10) - FY_PLACE_BYTES - 1);
+    fy_flow_credit(&stage, WINDOW - ERR_WINDOW);
+    ck_assert_uint_eq(stage.flow.received_bytes[0], WINDOW);
+    ck_assert_uint_eq(granted[1], ERR_WINDOW);
+    fy_flow_credit(&stage, ERR_WINDOW + ERR_WINDOW / 2 - FY_PLACE_BYTES);
     ck_assert_uint_eq(granted[1], ERR_WINDOW);
     fy_flow_credit(&stage, 1);
-    ck_assert_uint_eq(granted[1],
-                      ERR_WINDOW + ERR_WINDOW / 2 + 1 + FY_PLACE_BYTES);
+    ck_assert_uint_eq(granted[1], ERR_WINDOW + ERR_WINDOW / 2 + 1);
+}
+END_TEST
+
+/* A command that writes to neither, or to one of them only, never waits for ever. */
+START_TEST(each_stream_flows_while_the_other_rests)
+{
+    fy_flow_grant(&stage);
+    for (int i = 0; i < 100; i++) {
+        uint64_t before = granted[1];
+        complain(0,
+                 (size_t)(before - stage.flow.head_bytes -
+                          stage.flow.received_bytes[1] - FY_PLACE_BYTES),
+                 ERR_WINDOW);
+        fy_flow_credit(&stage, UINT32_MAX);
+        ck_assert_uint_ge(granted[1], before + ERR_WINDOW / 2);
+        ck_assert_uint_eq(granted[0], WINDOW - ERR_WINDOW);
+    }
+    complain(WINDOW * UINT64_C(9), ERR_WINDOW / 2, ERR_WINDOW); /* kept */
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = granted[0];
+        size_t n = (size_t)(before - stage.flow.received_bytes[0]);
+        data(n);
+        fy_flow_credit(&stage, (uint32_t)n);
+        ck_assert_uint_ge(granted[0], before + WINDOW / 2);
+    }
 }
 END_TEST
 
@@ -982,6 +1026,12 @@ START_TEST(a_signal_ends_what_still_writes_here)
     fy_flow_signal(&stage, SIGINT);
     ck_assert_int_eq(stage.result.signal, SIGINT);
     ck_assert_uint_eq(ended, 1);
+    /* The proxy holds more of stderr than anyone will read. */
+    ck_assert_uint_eq(cancelled, 1);
+    stage.flow.err.closed(&stage.flow.err, ECANCELED);
+    ck_assert_str_eq(said, "");
+    ck_assert_uint_eq(ended, 2);
+    ended = 1;
     fy_flow_signal(&stage, SIGTERM); /* the first one did */
     ck_assert_int_eq(stage.result.signal, SIGINT);
     ck_assert_str_eq(requested, "");
@@ -1091,7 +1141,8 @@ main(void)
     tcase_add_test(tests, records_of_stderr_are_taken_apart);
     tcase_add_test(tests, a_window_opens_when_its_reader_is_known);
     tcase_add_test(tests, compressed_output_is_decoded_as_it_is_written);
-    tcase_add_test(tests, decoded_output_takes_from_the_window_of_stderr);
+    tcase_add_test(tests, stderr_gets_no_window_for_what_may_be_written_stdout);
+    tcase_add_test(tests, each_stream_flows_while_the_other_rests);
     tcase_add_test(tests, output_that_cannot_be_decoded_ends_it);
     tcase_add_test(tests, a_stub_is_told_what_a_lost_reader_means);
     tcase_add_test(tests, a_stub_is_told_what_it_reads);

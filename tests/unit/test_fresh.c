@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "proxy/storage/fresh.h"
+#include "tests/unit/nomem.h"
 #include "tests/unit/runner.h"
 #include "tests/unit/stage.h"
 
@@ -801,6 +802,28 @@ START_TEST(no_descriptor_stays_open)
 }
 END_TEST
 
+/* Without memory all may be stale. */
+START_TEST(nothing_is_left_where_memory_runs_out)
+{
+    enum {
+        FILES = 5
+    };
+    const char **paths = make_files("b", FILES);
+    unsigned before = descriptors(), n = 0;
+    bool reached;
+
+    do {
+        nomem_at(++n);
+        unsigned is_stale = fy_fresh_after(&mount, paths, NULL);
+        reached = nomem_reached();
+        ck_assert_uint_eq(is_stale, reached ? FILES : 0);
+        ck_assert_uint_eq(nomem_live(), 0);
+        ck_assert_uint_eq(descriptors(), before);
+    } while (reached);
+    ck_assert_uint_gt(n, 1);
+}
+END_TEST
+
 /* Whether that happens to the folder named when `path' is read ahead. */
 static bool
 happens_until(uint32_t event, const char *path, const char *folder,
@@ -954,6 +977,7 @@ main(void)
     tcase_add_test(tests, more_than_are_held_at_a_time);
     tcase_add_test(tests, what_takes_too_long_is_waited_for);
     tcase_add_test(tests, no_descriptor_stays_open);
+    tcase_add_test(tests, nothing_is_left_where_memory_runs_out);
     tcase_add_test(tests, a_file_that_changes_is_news);
     tcase_add_test(tests, what_goes_or_turns_is_news);
     tcase_add_test(tests, a_crowd_that_is_gone_is_waited_for);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proxy/client/holders.c and proxy/storage/work.c: who has the ends of a pipe, by real
- * processes; jobs that come back through the bell.
+ * processes; jobs that come back through the bell. Long because all of them share the
+ * processes that hold.
  */
 #include "config.h"
 
@@ -12,6 +13,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proxy/client/holders.h"
@@ -306,6 +310,16 @@ has_syscall(pid_t pid)
     return has;
 }
 
+static int
+cpu_ms(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec cpu;
+    ck_assert_int_eq(clock_getcpuclockid(pid, &clock), 0);
+    ck_assert_int_eq(clock_gettime(clock, &cpu), 0);
+    return (int)(cpu.tv_sec * 1000 + cpu.tv_nsec / 1000000);
+}
+
 /* A shell on its way to a command opens files of a slow mount, and sleeps. */
 START_TEST(test_settled)
 {
@@ -331,6 +345,16 @@ START_TEST(test_settled)
     enum fy_hidden hidden;
     ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
     ck_assert(find(pid) && !find(pid)->settled);
+    stop(pid);
+    /* It has, before anyone asked for its pipe: as a shell in a long script. */
+    pid = start_act(COMPUTES, fifo);
+    for (int i = 0; i < 2000 && cpu_ms(pid) < 700; i++) {
+        (void)poll(NULL, 0, 10);
+    }
+    ck_assert_int_ge(cpu_ms(pid), 700);
+    ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+    ck_assert(find(pid) && !find(pid)->settled);
+    ck_assert(settles(pid, 20000));
     stop(pid);
     (void)unlink(fifo);
     (void)rmdir(folder);
@@ -384,6 +408,68 @@ START_TEST(test_extra)
         (void)close(opened[i]);
     }
     ck_assert_int_eq(rmdir(name), 0);
+}
+END_TEST
+
+/* As the stub does, which closes its folder's descriptor after its hello. */
+static void *
+opens_and_closes(void *ended)
+{
+    const atomic_bool *end = ended;
+    while (!atomic_load(end)) {
+        (void)close(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    }
+    return NULL;
+}
+
+START_TEST(a_descriptor_that_is_being_closed_is_none)
+{
+    atomic_bool end = false;
+    pthread_t thread;
+    unsigned pipes, seen = 0;
+    ck_assert_int_eq(pthread_create(&thread, NULL, opens_and_closes, &end), 0);
+    for (int i = 0; i < 5000; i++) {
+        seen += fy_holders_extra(holders, getpid(), &pipes);
+        seen += pipes;
+    }
+    atomic_store(&end, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(seen, 0);
+}
+END_TEST
+
+static void *
+starts_programs(void *ended)
+{
+    const atomic_bool *end = ended;
+    char *argv[] = {"true", NULL}, *env[] = {NULL};
+    pid_t pid;
+    while (!atomic_load(end) &&
+           posix_spawn(&pid, "/bin/true", NULL, NULL, argv, env) == 0) {
+        (void)waitpid(pid, NULL, 0);
+    }
+    return NULL;
+}
+
+START_TEST(a_program_that_is_being_started_is_no_other)
+{
+    atomic_bool end = false;
+    pthread_t thread;
+    char name[] = "/tmp/ferry-holders-XXXXXX";
+    struct stat status;
+    unsigned wrong = 0;
+    int fd = mkostemp(name, O_CLOEXEC);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, starts_programs, &end), 0);
+    for (int i = 0; i < 1000; i++) {
+        wrong += !fy_holders_alone(holders, name, status.st_dev, status.st_ino,
+                                   getpid());
+    }
+    atomic_store(&end, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(wrong, 0);
+    (void)close(fd);
+    ck_assert_int_eq(unlink(name), 0);
 }
 END_TEST
 
@@ -570,6 +656,8 @@ main(void)
     tcase_add_test(tcase, test_settled);
     tcase_add_test(tcase, test_data);
     tcase_add_test(tcase, test_extra);
+    tcase_add_test(tcase, a_descriptor_that_is_being_closed_is_none);
+    tcase_add_test(tcase, a_program_that_is_being_started_is_no_other);
     tcase_add_test(tcase, test_alone);
     tcase_add_test(tcase, test_a_parent_that_only_waits_does_not_write);
     tcase_add_test(tcase, test_pool);

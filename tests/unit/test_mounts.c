@@ -232,6 +232,69 @@ START_TEST(test_sshfs_options)
 }
 END_TEST
 
+#define FERRY_LINE LINE("20", "/mnt/f", "fuse.ferry h:/d rw")
+#define FERRY_WORDS                                      \
+    "ferry-mount\0-oro\0source=h:/d\0--control=/run/c\0" \
+    "ssh://u@h:22/d%20x?option=Compression=no\0/mnt/f"
+
+/* A mount of ferry is as the process says that has its connection open. */
+START_TEST(test_ferry)
+{
+    SERVES("10", "ferry-mount", FERRY_WORDS);
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 1);
+    const struct fy_mount *mount = &mounts[0];
+    ck_assert_str_eq(mount->type, "fuse.ferry");
+    ck_assert_str_eq(mount->place.transport->scheme, "ssh");
+    ck_assert_str_eq(mount->place.user, "u");
+    ck_assert_str_eq(mount->place.port, "22");
+    ck_assert_str_eq(mount->place.path, "/d x");
+    ck_assert_str_eq(mount->place.options[0], "Compression=no");
+    ck_assert_str_eq(mount->control, "/run/c");
+    ck_assert_int_eq(mount->pid, 10);
+    ck_assert_uint_eq(mount->forgets_ms, 0);
+    ck_assert(mount->traits ==
+              (FY_MOUNT_FUSE | FY_MOUNT_TOLD | FY_MOUNT_SHOWS_SELF));
+}
+END_TEST
+
+START_TEST(test_ferry_of_a_folder)
+{
+    SERVES("10", "ferry-mount", FERRY_WORDS);
+    discover("20 1 0:20 /sub/y /mnt/f rw - fuse.ferry h:/d rw\n");
+    ck_assert_uint_eq(nmounts, 1);
+    ck_assert_str_eq(mounts[0].place.path, "/d x/sub/y");
+}
+END_TEST
+
+/* Nothing is believed of a process that does not serve it, of another user's, of one
+ * with another folder, or with a place that is none. */
+START_TEST(test_ferry_impostors)
+{
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 0);
+    put_process("10", "ferry-mount", getuid() + 1, getgid());
+    put("10", "cmdline", FERRY_WORDS, sizeof FERRY_WORDS);
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 0);
+    SERVES("10", "cat", FERRY_WORDS);
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 0);
+    SERVES("10", "ferry-mount", "ferry-mount\0ssh://h/d\0/mnt/other");
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 0);
+    SERVES("10", "ferry-mount", "ferry-mount\0h:/d\0/mnt/f");
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 0);
+    SERVES("10", "ferry-mount", "ferry-mount\0ssh://h/d\0/mnt/f");
+    char path[256];
+    snprintf(path, sizeof path, "%s/10/fd/3", proc);
+    ck_assert_int_eq(unlink(path), 0);
+    discover(FERRY_LINE);
+    ck_assert_uint_eq(nmounts, 0);
+}
+END_TEST
+
 /* What is shown otherwise than it is there, from its options. */
 START_TEST(test_sshfs_shows)
 {
@@ -644,6 +707,9 @@ main(void)
     tcase_add_test(tests, test_hidden);
     tcase_add_test(tests, test_hostile);
     tcase_add_test(tests, test_sshfs_options);
+    tcase_add_test(tests, test_ferry);
+    tcase_add_test(tests, test_ferry_of_a_folder);
+    tcase_add_test(tests, test_ferry_impostors);
     tcase_add_test(tests, test_options_of_a_table);
     tcase_add_test(tests, test_sshfs_shows);
     tcase_add_test(tests, test_sshfs_caches);

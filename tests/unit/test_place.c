@@ -48,6 +48,33 @@ START_TEST(test_good_places)
 }
 END_TEST
 
+/* What is written is read as the same place. */
+START_TEST(test_written_places)
+{
+    static const char *const rows[] = {
+        "ssh://host/",
+        "ssh://me@[fe80::1%25eth0]:22/a%20b%3F%26%23c",
+        "ssh://h/~",
+        "ssh://h/~/x%25",
+        "ssh://h/%7E/x",
+        "ssh://h/x?option=IdentityFile=/k%26&option=Port=7&config=/c%20d"
+        "&command=ssh%20-x&ferry=~/f",
+        "loopback:///srv/%C3%A4%0A",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fy_place place, again;
+        char text[1024];
+        struct fy_buffer written;
+        fy_buffer_start(&written, text, sizeof text);
+        ck_assert_int_eq(fy_place_parse(rows[i], &place, NULL), 0);
+        fy_place_write(&place, &written);
+        ck_assert_msg(fy_place_parse(text, &again, NULL) == 0, "%s", text);
+        ck_assert_str_eq(again.path, place.path);
+        ck_assert_msg(fy_place_same_host(&again, &place), "%s", text);
+    }
+}
+END_TEST
+
 START_TEST(test_bad_places)
 {
     static const char *const rows[] = {
@@ -286,6 +313,7 @@ main(void)
     Suite *suite = suite_create("place");
     TCase *tests = tcase_create("place");
     tcase_add_test(tests, test_good_places);
+    tcase_add_test(tests, test_written_places);
     tcase_add_test(tests, test_bad_places);
     tcase_add_test(tests, test_same_host);
     tcase_add_test(tests, test_ssh_words);

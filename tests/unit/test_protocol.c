@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/files/message.h"
 #include "proxy/wire/compress.h"
 #include "proxy/wire/protocol.h"
 #include "proxy/wire/reason.h"
@@ -20,7 +21,7 @@
 #include "tests/unit/runner.h"
 
 enum {
-    MAX_ROWS = 200,
+    MAX_ROWS = 300,
     MAX_CELLS = 4,
     CELL_BYTES = 200
 };
@@ -116,6 +117,17 @@ row(const char *heading, const char *first)
     return NULL;
 }
 
+/* The fields of a message of `ferry mount' as its row writes them. */
+static void
+fields_of(unsigned type, bool answer, char text[CELL_BYTES])
+{
+    struct fy_buffer fields;
+    fy_buffer_start(&fields, text, CELL_BYTES);
+    if (!fy_files_type_fields(type, answer, &fields)) {
+        strcpy(text, "-");
+    }
+}
+
 START_TEST(the_tables_are_those_of_the_code)
 {
     static const struct {
@@ -172,6 +184,13 @@ START_TEST(the_tables_are_those_of_the_code)
             "%s, %s: %s", key.map, key.key, r->cells[2]);
     }
     ck_assert_uint_gt(nkeys, 50);
+    for (unsigned type = 1; type < FY_FILES_TYPES; type++) {
+        const struct row *r = row("Files", fy_files_type_name(type));
+        fields_of(type, false, text);
+        ck_assert_str_eq(r->cells[1], text);
+        fields_of(type, true, text);
+        ck_assert_str_eq(r->cells[2], text);
+    }
     for (unsigned i = 0; i < nrows; i++) {
         ck_assert_msg(rows[i].seen, "PROTOCOL.md, %s: the code knows no %s",
                       rows[i].heading, rows[i].cells[0]);

@@ -604,9 +604,9 @@ leave(struct client *client, struct job *job, const char *script)
 {
     char line[512];
     (void)snprintf(line, sizeof line,
-                   "export P=$$; (setsid sh -c 'echo $$ >&2; exec >/dev/null "
-                   "2>&1 </dev/null; while kill -0 $P; do sleep 0.05; done; "
-                   "%s' & ) | cat",
+                   "export P=$$; (setsid sh -c 'trap go=1 USR1; echo $$ >&2; "
+                   "exec >/dev/null 2>&1 </dev/null; "
+                   "while kill -0 $P; do sleep 0.05; done; %s' & ) | cat",
                    script);
     job_shell(job, client, line);
     job_run(job);
@@ -681,12 +681,17 @@ START_TEST(left_behind_is_no_larger_than_a_stage)
     become_user(_i == 1);
     client_start(&client, &options);
     for (int i = 0; i < 6; i++) {
-        /* 60 MB, when all of it is there. */
+        /* 60 MB, when all of it is there. Not before the last has said its
+         * number: what is left behind is killed together. */
         pids[i] = leave(&client, &jobs[i],
+                        "while [ -z \"$go\" ]; do sleep 0.05; done; "
                         "x=$(head -c 60000000 /dev/zero | tr \"\\0\" x); "
                         "sleep 100");
         ck_assert_int_gt(pids[i], 1);
         ck_assert_int_eq(jobs[i].exit, 0);
+    }
+    for (int i = 0; i < 6; i++) {
+        ck_assert_int_eq(kill(pids[i], SIGUSR1), 0);
     }
     for (int i = 0; i < 6; i++) {
         wait_until_gone(pids[i], 20);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the server tells unasked: changes of watched folders by anyone, also by this
+ * mount, which are known already then. The kernel forgets what is no longer so.
+ */
+#include "config.h"
+
+#include <sys/stat.h>
+
+#include "proxy/files/client/told.h"
+
+/* The kernel asks again for all names of the folder and what they lead to. */
+static void
+lose(struct fy_client *client, struct fy_node *folder)
+{
+    fy_tree_watch(&client->tree, folder, 0);
+    fy_told_change(client, folder);
+    folder->told_ns = 0;
+    folder->folder->whole = false;
+    fy_forget_node(client, folder, FY_NOTICE_CONTENTS);
+    for (struct fy_name *name = folder->folder->first; name;
+         name = name->sibling) {
+        fy_forget_name(client, folder,
+                       (struct fy_files_bytes){name->text, name->length},
+                       FY_NOTICE_EXPIRE, NULL);
+        if (!fy_node_is_folder(name->node)) {
+            name->node->told_ns = 0;
+            fy_forget_node(client, name->node, FY_NOTICE_ATTRIBUTES);
+        }
+    }
+}
+
+void
+fy_change_all_lost(struct fy_client *client)
+{
+    client->counts.lost++;
+    for (uint64_t i = 0; i < client->tree.watch_slots; i++) {
+        while (client->tree.watches[i]) {
+            lose(client, client->tree.watches[i]->node);
+        }
+    }
+}
+
+void
+fy_change_unwatched_lost(struct fy_client *client)
+{
+    const struct fy_tree *tree = &client->tree;
+    for (uint64_t i = 0; i < tree->ino_slots; i++) {
+        for (struct fy_node *node = tree->inos[i]; node; node = node->next) {
+            bool folder = fy_node_is_folder(node);
+            if (fy_told_is_watched(node)) {
+                continue;
+            }
+            if (folder && (node->told_ns != 0 || node->folder->whole)) {
+                lose(client, node);
+            } else if (!folder) {
+                node->told_ns = 0;
+                node->version++;
+                if (S_ISREG(node->attr.mode)) {
+                    fy_ahead_drop(client, node);
+                }
+                fy_forget_node(client, node, FY_NOTICE_CONTENTS);
+            }
+        }
+    }
+}
+
+/* Whether it may be from before the node's last change by this mount, which is told again. */
+static bool
+is_older(const struct fy_client *client, const struct fy_node *node,
+         const struct fy_files_message *message)
+{
+    return node->own > client->calls.changes_before + message->offset;
+}
+
+/* Whether the name's file is being made. What was told of it from before that is nothing
+ * new. ino: of what the name leads to; UINT64_MAX: nothing. */
+static bool
+is_expected(const struct fy_client *client, const struct fy_node *folder,
+            const struct fy_name *name, const struct fy_files_message *message,
+            uint64_t ino)
+{
+    return name && name->node->attr.ino == 0 &&
+           (is_older(client, folder, message) || fy_told_expected(name, ino));
+}
+
+static void
+change_attr(struct fy_client *client, struct fy_node *node,
+            const struct fy_files_message *message)
+{
+    if (is_older(client, node, message)) {
+        int order = fy_told_compare(&message->attr.ctime, &node->attr.ctime);
+        if (order < 0) {
+            return;
+        }
+        if (order == 0) {
+            fy_told_stale(client, node);
+            return;
+        }
+    }
+    (void)fy_told_attr(client, node, &message->attr, FY_TOLD_UNASKED,
+                       UINT64_MAX);
+    node->stamp = ++client->stamp;
+}
+
+/* What is known of the name may be wrong: it is looked up when it is needed. Until then it
+ * leads where it led, as files that are open here are found by it. */
+static void
+lose_name(struct fy_client *client, struct fy_node *folder,
+          struct fy_files_bytes text)
+{
+    struct fy_name *known = fy_tree_find(&client->tree, folder, text);
+    folder->folder->whole = false;
+    fy_forget_name(client, folder, text,
+                   known ? FY_NOTICE_EXPIRE : FY_NOTICE_NAME, NULL);
+    if (known) {
+        fy_told_stale(client, known->node);
+    }
+}
+
+/* A name of the folder is there, with these attributes. */
+static void
+change_name(struct fy_client *client, struct fy_node *folder,
+            const struct fy_files_message *message)
+{
+    const struct fy_name *known =
+        fy_tree_find(&client->tree, folder, message->name);
+    int error;
+    if (is_expected(client, folder, known, message, message->attr.ino)) {
+        return;
+    }
+    if (known && fy_node_is(known->node, &message->attr)) {
+        change_attr(client, known->node, message);
+        return;
+    }
+    fy_told_change(client, folder);
+    if (!known) { /* the kernel may know that it is not there */
+        fy_forget_name(client, folder, message->name, FY_NOTICE_EXPIRE, NULL);
+    }
+    if (is_older(client, folder, message) ||
+        !(known || folder->folder->whole) || message->attr.mode == 0 ||
+        !fy_told_name(client, folder, message->name, &message->attr,
+                      FY_TOLD_UNASKED, UINT64_MAX, &error)) {
+        lose_name(client, folder, message->name);
+    }
+}
+
+/* A name of the folder is not there. */
+static void
+remove_name(struct fy_client *client, struct fy_node *folder,
+            const struct fy_files_message *message)
+{
+    struct fy_name *name = fy_tree_find(&client->tree, folder, message->name);
+    if (!name || is_expected(client, folder, name, message, UINT64_MAX)) {
+        return;
+    }
+    fy_told_change(client, folder);
+    if (is_older(client, folder, message)) {
+        lose_name(client, folder, message->name);
+        return;
+    }
+    fy_forget_name(client, folder, message->name, FY_NOTICE_DELETED,
+                   name->node);
+    fy_told_removed(client, name);
+}
+
+void
+fy_change_came(struct fy_client *client, const struct fy_files_message *message)
+{
+    struct fy_node *folder = fy_tree_watched(&client->tree, message->number);
+    if (message->type == FY_FILES_LOST && (message->number & UINT32_MAX) == 0) {
+        client->tree.least_watch = message->number;
+        fy_change_all_lost(client);
+        return;
+    }
+    client->counts.lost += message->type == FY_FILES_LOST;
+    client->counts.notices += message->type == FY_FILES_CHANGED;
+    if (!folder) {
+        return; /* it was forgotten meanwhile */
+    }
+    if (message->type == FY_FILES_LOST) {
+        lose(client, folder);
+    } else if (message->name.n == 0) {
+        change_attr(client, folder, message);
+    } else if (message->flags & FY_FILES_PRESENT) {
+        change_name(client, folder, message);
+    } else {
+        remove_name(client, folder, message);
+    }
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the server told of files, taken into the tree, and what the kernel is told of it:
+ * attributes with their times, and what it has to forget.
+ */
+#ifndef FERRY_PROXY_FILES_CLIENT_TOLD_H
+#define FERRY_PROXY_FILES_CLIENT_TOLD_H
+
+#include "proxy/files/client/client.h"
+
+/* Why attributes were told. */
+enum fy_told {
+    FY_TOLD_OWN,    /* they are the effect of a call of this mount */
+    FY_TOLD_ASKED,  /* they go to the kernel now */
+    FY_TOLD_UNASKED /* the kernel knows nothing of them */
+};
+
+/* The node of the kernel's number; NULL: the request was answered, ESTALE. */
+struct fy_node *fy_told_node(struct fy_client *client, fuse_req_t request,
+                             fuse_ino_t number);
+
+/*
+ * The node's attributes, asked for when the client's stamp was `stamp'. What the kernel
+ * has that is no longer true is forgotten there. False: they cannot be the node's.
+ */
+bool fy_told_attr(struct fy_client *client, struct fy_node *node,
+                  const struct fy_files_attr *attr, enum fy_told why,
+                  uint64_t stamp);
+/*
+ * The name leads to an object with these attributes. NULL: that cannot be (*out_error is
+ * an errno then).
+ */
+struct fy_node *fy_told_name(struct fy_client *client, struct fy_node *folder,
+                             struct fy_files_bytes name,
+                             const struct fy_files_attr *attr, enum fy_told why,
+                             uint64_t stamp, int *out_error);
+/* Whether the name's file is being made (early.c). What was told of the name is looked at
+ * once that is answered. ino: of what it leads to; UINT64_MAX: nothing. */
+bool fy_told_expected(const struct fy_name *name, uint64_t ino);
+/* The order of two times: below, at or above 0. */
+int fy_told_compare(const struct fy_files_time *a,
+                    const struct fy_files_time *b);
+/* The attributes may be others: they are asked for again. */
+void fy_told_stale(struct fy_client *client, struct fy_node *node);
+/* The name leads to nothing here any more; what it led to may have others. */
+void fy_told_removed(struct fy_client *client, struct fy_name *name);
+/* Names of the folder change, by this mount or by others. */
+void fy_told_change(struct fy_client *client, struct fy_node *folder);
+
+/* Whether all names of the folder are in the tree, as far as is known. */
+bool fy_told_is_whole(const struct fy_client *client,
+                      const struct fy_node *folder);
+/* Whether a notice comes when the attributes change. */
+bool fy_told_is_watched(const struct fy_node *node);
+/* Whether they are as they were told: watched, or told lately. */
+bool fy_told_is_fresh(const struct fy_client *client,
+                      const struct fy_node *node);
+
+/* The entry of a node for the kernel, which counts a lookup once it was replied. */
+void fy_told_entry(const struct fy_client *client, const struct fy_node *folder,
+                   const struct fy_node *node, struct fuse_entry_param *out);
+void fy_reply_entry(struct fy_client *client, fuse_req_t request,
+                    const struct fy_node *folder, struct fy_node *node);
+/* A name that is not there. */
+void fy_reply_absent(struct fy_client *client, fuse_req_t request,
+                     const struct fy_node *folder, bool certain);
+void fy_reply_attr(struct fy_client *client, fuse_req_t request,
+                   const struct fy_node *node);
+
+/* To the kernel, by the notifier: kind is ATTRIBUTES or CONTENTS. */
+void fy_forget_node(struct fy_client *client, const struct fy_node *node,
+                    enum fy_notice_kind kind);
+/* A name of the folder: kind is NAME, EXPIRE or DELETED (`was' is what it led to; NULL:
+ * not known). */
+void fy_forget_name(struct fy_client *client, const struct fy_node *folder,
+                    struct fy_files_bytes name, enum fy_notice_kind kind,
+                    const struct fy_node *was);
+
+/* Users: a number there as it is shown here, and a number from here. */
+uint32_t fy_owner_there(const struct fy_owners *owners, uint32_t here,
+                        bool group);
+
+#endif

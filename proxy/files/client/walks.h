@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folders asked for before they are needed. Thread T1.
+ */
+#ifndef FERRY_PROXY_FILES_CLIENT_WALKS_H
+#define FERRY_PROXY_FILES_CLIENT_WALKS_H
+
+#include "proxy/files/client/client.h"
+
+/* A folder is read (`whole': from what is known): a walk may be seen here. Folders that
+ * come next are asked for. */
+void fy_walks_listed(struct fy_client *client, struct fy_node *folder,
+                     bool whole);
+/* The folder's entries will be needed soon, it is thought. */
+void fy_walks_wanted(struct fy_client *client, struct fy_node *folder);
+/* A name of the folder has to be asked for: others of it and of those that come next may
+ * follow. */
+void fy_walks_missed(struct fy_client *client, struct fy_node *folder);
+/* The folder behind `at' in a walk of what is known, where one without subfolders leads on
+ * to its next neighbour; NULL: the end. */
+struct fy_node *fy_walks_following(const struct fy_client *client,
+                                   struct fy_node *at);
+
+#endif

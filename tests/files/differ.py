@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The differential judge (differ.h): system calls on the mount and on a plain folder do
+the same, and it sees where a file system does not: sshfs is known for some.
+
+  differ.py [--full] [--seed S] [--kind ferry] [ARGUMENTS of differ]
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import mounts  # noqa: E402
+import tap  # noqa: E402
+
+PROGRAM = os.path.join(mounts.BUILD, "tests/files/differ")
+KNOWN = os.path.join(mounts.HERE, "differences")
+# What sshfs does otherwise, as the judge tells it.
+SSHFS = {
+    "links are not counted": r"links 2 .*\| .*links 1 ",
+    "inodes are its own": r"\| .*other inode at the storage",
+    "nanoseconds are lost": r"\| .*other [mc]time at the storage",
+    "RENAME_EXCHANGE": r"renameat2\(.*\) = 0 \| renameat2\(.*\): EINVAL",
+    "extended attributes": r"lsetxattr.* = 0 \| lsetxattr.*: EOPNOTSUPP",
+    "fifos": r"\| mkfifo.*: E",
+}
+
+
+def differ(mount, *arguments):
+    """Runs the judge; its output. The judge ends by itself."""
+    storage = [] if mount.kind == "plain" else ["--storage", mount.export]
+    done = subprocess.run([PROGRAM, *storage, *arguments, mount.plain, mount.mnt],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def itself(sample):
+    """Two plain folders do not differ."""
+    with mounts.Mount("plain") as mount:
+        status, said = differ(mount, *sample)
+        tap.ok("two folders of one file system are the same", status == 0, said)
+
+
+def sshfs():
+    """The judge sees what sshfs does otherwise."""
+    name = "sshfs differs: "
+    reason = mounts.why_not("sshfs")
+    if reason:
+        return tap.skip(name + "all", reason)
+    said = ""
+    with mounts.Mount("sshfs") as mount:
+        for only in ("renameat2(file, f", "setxattr(file)", "mkdir(nothing)"):
+            said += differ(mount, "--only", only)[1]
+    unseen = [what for what, pattern in SSHFS.items()
+              if not re.search("FAIL .*" + pattern, said)]
+    for what in SSHFS:
+        tap.ok(name + what, what not in unseen, said)
+        said = said if what not in unseen else ""
+    return None
+
+
+def judged(kind, arguments):
+    """The mount itself."""
+    name = kind + " does as the storage's file system"
+    reason = mounts.why_not(kind)
+    if reason:
+        return tap.skip(name, reason)
+    with mounts.Mount(kind) as mount:
+        status, said = differ(mount, "--known", KNOWN, *arguments)
+        print("# " + "\n# ".join(said.splitlines()[-2:]))
+        return tap.ok(name, status == 0, said)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seed", default=os.environ.get("FERRY_SEED", "1"))
+    parser.add_argument("--kind", default="")
+    options, rest = parser.parse_known_args()
+    sample = ["--seed", options.seed]
+    if options.kind:
+        judged(options.kind, sample + rest)
+        tap.finish()
+    itself([*sample, "--sample", "100"])
+    sshfs()
+    judged("ferry", sample + ([] if options.full else ["--sample", "300"]) + rest)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

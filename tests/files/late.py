@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A program that cannot run when the kernel has the answer to its call, while the storage
+changes what the answer was about: what it asks then is the storage's. Its processor is
+taken by a loop of a higher class for that time. Prints TAP."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import mounts
+import tap
+
+TAKEN_S = 0.4    # the kernel gives the processor back after 0.95
+SEEN_S = 8.0     # as in model.py
+LOOP = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
+print("begun", flush=True)
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    pass
+"""
+# Does what a line says, and prints what it sees. What a file holds is read last: that
+# may bring its attributes.
+PROGRAM = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+def told(how, path):
+    if how == "list":
+        return sorted(os.listdir(os.path.dirname(path)))
+    if how == "open":
+        with open(path) as file:
+            return file.read()
+    about = os.stat(path)
+    return (about.st_mode, about.st_size, about.st_mtime_ns)
+for line in sys.stdin:
+    try:
+        print(repr(told(*line.split())), flush=True)
+    except OSError as error:
+        print(error.errno, flush=True)
+"""
+
+
+def put(path, text, mode="w"):
+    with open(path, mode, encoding="ascii") as file:
+        file.write(text)
+
+
+def replace(path):
+    put(path + ".new", "another\n")
+    os.rename(path + ".new", path)
+
+
+CHANGES = {
+    "written": lambda path: put(path, "longer than before\n"),
+    "as long": lambda path: put(path, "now\n"),
+    "appended": lambda path: put(path, "more\n", "a"),
+    "of another mode": lambda path: os.chmod(path, 0o600),
+    "replaced": replace,
+    "removed": os.unlink,
+    "a folder": lambda path: (os.unlink(path), os.mkdir(path), put(path + "/x", "")),
+    "made": lambda path: put(path, "made\n"),
+}
+CASES = [(how, name) for how in ("stat", "open", "list") for name in CHANGES
+         if name != "made" or how != "open"]
+
+
+def run(script, processor, *words):
+    return subprocess.Popen([sys.executable, "-c", script, str(processor), *words], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def tell(program, line):
+    program.stdin.write(line + "\n")
+    program.stdin.flush()
+
+
+def told(program, line):
+    tell(program, line)
+    return program.stdout.readline().strip()
+
+
+def case(mount, number, how, change, processor):
+    there = os.path.join(mount.export, "d%d" % number)
+    here = os.path.join(mount.mnt, "d%d" % number)
+    os.mkdir(there)
+    if change != "made":
+        put(there + "/f", "old\n")
+    late, plain = run(PROGRAM, processor), run(PROGRAM, processor)
+    for _ in range(10):  # until no more is asked about the folder and what is above
+        told(late, "stat " + here)
+        time.sleep(0.02)
+    stopped = mount.pids("ferry-mount")
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    tell(late, "%s %s/f" % (how, here))
+    time.sleep(0.1)  # it waits for the answer
+    loop = run(LOOP, processor, str(TAKEN_S))
+    loop.stdout.readline()
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(TAKEN_S / 3)
+    CHANGES[change](there + "/f")
+    loop.wait()
+    late.stdout.readline()
+    got = wanted = None
+    for what in ("stat", "list", "open"):
+        wanted = told(plain, "%s %s/f" % (what, there))
+        until = time.monotonic() + SEEN_S
+        while (got := told(late, "%s %s/f" % (what, here))) != wanted and \
+                time.monotonic() < until:
+            time.sleep(0.05)
+        if got != wanted:
+            break
+    tap.ok("%s, %s meanwhile" % (how, change), got == wanted,
+           "%s: here %s, at the storage %s" % (what, got, wanted))
+    late.communicate()
+    plain.communicate()
+
+
+def main():
+    processors = sorted(os.sched_getaffinity(0))
+    reason = mounts.why_not("ferry")
+    if not reason and len(processors) < 2:
+        reason = "one processor"
+    if not reason:
+        loop = run(LOOP, processors[0], "0")
+        reason = "no real-time scheduling" if loop.communicate()[0] == "" else None
+    if reason:
+        tap.skip("a program that is late", reason)
+        tap.finish()
+    os.sched_setaffinity(0, set(processors[1:]))
+    with mounts.Mount() as mount:
+        for number, (how, change) in enumerate(CASES):
+            case(mount, number, how, change, processors[0])
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

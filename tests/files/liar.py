@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A proxy that lies to the mount (liar.c): programs get errors and can be killed, the
+mount does not crash, and goes away when it is told to.
+
+  liar.py [-o OPTION] [LIE...]    OPTION: of the mount, such as async"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import mounts  # noqa: E402
+import tap  # noqa: E402
+
+LIAR = os.path.join(mounts.BUILD, "tests/files/liar")
+PATIENCE_S = 4   # of a program on a proxy that is silent
+KILLED_S = 20    # until a killed one is gone
+# Each in a process of its own: what they get is not judged, only that they end.
+VICTIMS = [
+    "ls -la {m}; ls -la {m}/d; cat {m}/f1 {m}/d/f2 {m}/l | head -c 100000",
+    "find {m} -maxdepth 12 | head -n 2000; du -s {m}",
+    "echo new >{m}/new; mkdir {m}/nd; mv {m}/new {m}/nd/moved; rm -rf {m}/nd",
+    "dd if=/dev/zero of={m}/f1 bs=64k count=20 conv=fsync,notrunc; truncate -s 5 {m}/f1",
+    "python3 -c 'import mmap;f=open(\"{m}/d/f3\",\"r+b\");m=mmap.mmap(f.fileno(),0);"
+    "print(sum(m));m[0]=1;m.flush()'",
+    "ls {m}/d; for i in 1 2 3 4 5; do echo $i >{m}/d/n$i; done; mv {m}/d/n1 {m}/d/n6; "
+    "ls -i {m}/d; rm {m}/d/n2; echo x >>{m}/d/n3; cat {m}/d/n4",
+    "stat {m}/none {m}/d/none; ln {m}/f1 {m}/hard; readlink {m}/l; chmod 600 {m}/f1",
+    "cp -r {m}/d {m}/copy; getfattr -d {m}/f1; flock {m}/f1 true; df {m}",
+]
+
+# Lies that leave the connection up: no program waits for ever.
+ANSWERED = ("never-whole", "rows", "names", "same-names")
+
+
+def names():
+    """The lies, as liar.c has them."""
+    with open(os.path.join(mounts.HERE, "liar.c"), encoding="ascii") as f:
+        return re.findall(r'^    \{"([a-z-]+)", \w+, \w+, \w+\},$', f.read(), re.M)
+
+
+def fill(folder):
+    """Something to lie about."""
+    os.makedirs(folder + "/d")
+    for name in ("f1", "d/f2", "d/f3"):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(os.urandom(5000 if name != "d/f3" else 300000))
+    os.symlink("d/f2", folder + "/l")
+
+
+def gone(processes):
+    """Kills them; those that had to be killed, and those that are still there."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and any(p.poll() is None for p in processes):
+        time.sleep(0.02)
+    late = [p for p in processes if p.poll() is None]
+    for process in late: # another's group may have the number of one that has ended
+        os.killpg(process.pid, signal.SIGKILL)
+    until = time.monotonic() + KILLED_S
+    while time.monotonic() < until and any(p.poll() is None for p in processes):
+        time.sleep(0.02)
+    return [p.args for p in late], [p.args for p in processes if p.poll() is None]
+
+
+def told(lie, options):
+    """One lie."""
+    with tempfile.TemporaryDirectory(prefix="fyliar.", dir=os.environ.get("FILES_DIR")) as work:
+        program = os.path.join(work, "liar." + lie)
+        shutil.copy(LIAR, program)
+        # As in a build tree: its annotations are those of the sources (tools/places.c).
+        os.makedirs(work + "/tools")
+        with open(work + "/tools/uninstalled", "w", encoding="utf-8") as f:
+            f.write(mounts.SOURCE + "\n")
+        with mounts.Mount("ferry", options, program=program) as mount:
+            judged(lie, mount)
+
+
+def judged(lie, mount):
+    """What programs and the mount do with it."""
+    fill(mount.export)
+    victims = [subprocess.Popen(["sh", "-c", text.format(m=mount.mnt)],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL, start_new_session=True)
+               for text in VICTIMS]
+    late, stuck = gone(victims)
+    if lie in ANSWERED:
+        tap.ok(lie + ": programs end by themselves", not late, late)
+    tap.ok(lie + ": programs end or can be killed", not stuck, stuck)
+    begin = time.monotonic()
+    if mounts.mounted(mount.mnt):
+        subprocess.run([os.path.join(mounts.BUILD, "ferry"), "umount", "--force", mount.mnt],
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    tap.ok(lie + ": the mount goes away", not mounts.mounted(mount.mnt),
+           "still there after %.1f s" % (time.monotonic() - begin))
+    try:
+        status = mount.process.wait(30)
+    except subprocess.TimeoutExpired:
+        status = "it goes on"
+    tap.ok(lie + ": the mount does not crash",
+           isinstance(status, int) and 0 <= status < 126 and "Sanitizer" not in mount.said(),
+           "%s\n%s" % (status, mount.said()))
+
+
+def killed():
+    """A holder of locks ends when it is killed, also while the server says nothing."""
+    with mounts.Mount("ferry") as mount:
+        fill(mount.export)
+        process = subprocess.Popen(
+            [sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1], 'r+b'); "
+             "fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); time.sleep(100)",
+             mount.mnt + "/f1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        stopped = mounts.children(mount.process.pid)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        process.kill()
+        try:
+            process.wait(KILLED_S)
+            ends = True
+        except subprocess.TimeoutExpired:
+            ends = False
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        process.wait(60)
+        process.stdout.close()
+        tap.ok("a holder of locks is killed while the server is stopped", ends)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", action="append", default=[], dest="options")
+    parser.add_argument("lies", nargs="*")
+    given = parser.parse_args()
+    lies = given.lies or names()
+    reason = mounts.why_not("ferry")
+    for lie in lies:
+        if reason:
+            tap.skip(lie, reason)
+        else:
+            told(lie, given.options)
+    if not reason:
+        killed()
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
