@@ -2,6 +2,7 @@
 """What a test does of its cases in a time that it is given (--seconds): a sample in
 an order drawn by a seed (--seed, else FERRY_SEED, else 1), which it prints."""
 import hashlib
+import math
 import os
 import threading
 import time
@@ -25,9 +26,14 @@ class Sample:
     def draw(self, cases, key=str, always=False):
         """The cases; each stands where it does whatever the others are. The time
         begins."""
-        cases = list(cases)
+        cases = self.order(cases, key, always)
         self.end = time.monotonic() + (self.seconds or 0)
         self.all += len(cases)
+        return cases
+
+    def order(self, cases, key=str, always=False):
+        """The same without beginning the time."""
+        cases = list(cases)
         if always or self.seconds is not None:
             cases.sort(key=lambda case: hashlib.sha256(
                 ("%d %s" % (self.seed, key(case))).encode()).digest())
@@ -35,6 +41,11 @@ class Sample:
 
     def late(self):
         return self.seconds is not None and time.monotonic() > self.end
+
+    def left(self, after):
+        """Seconds to so many after the end."""
+        return math.inf if self.seconds is None else max(
+            self.end + after - time.monotonic(), 1)
 
     def takes(self):
         """Whether there is time for one more case; in any thread."""

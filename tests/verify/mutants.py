@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does `ferry verify' catch wrong annotations?
 
-  mutants.py [--sample N] [--least PERCENT] [--missed FILE] [--jobs N]
-             [--names] [--maps] --ferry FERRY --annotations PATH... \
+  mutants.py [--sample N | --seconds N] [--least PERCENT] [--missed FILE]
+             [--jobs N] [--names] [--maps] --ferry FERRY --annotations PATH... \
              -- DRIVER...
 
 Breaks the annotations one operand at a time (mutate.py), runs DRIVER, a program
 that calls the annotated functions, under `ferry verify', and counts the mutants
 whose function had a finding. Prints TAP; --missed writes the others to FILE.
-With --maps it breaks what `map' statements compute, instead.
+With --maps it breaks what `map' statements compute, instead. With --seconds it
+begins no round of few functions (--names) after that time; the order is drawn.
 Mutants that `ferry check' already refuses, and functions that the driver never
 calls, are counted apart.
 """
@@ -22,7 +23,10 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-import mutate
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import mutate  # noqa: E402
+from sample import Sample  # noqa: E402
 
 FINDING = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+): (?P<function>[^:]+): "
                      r"(?P<text>.*) \[(?P<kind>[\w-]+)\]$", re.M)
@@ -163,6 +167,13 @@ def rounds(mutants, sample):
     return [r for r in result if r]
 
 
+def few(all_rounds, sample):
+    """The rounds in pieces of few functions, in an order that is drawn."""
+    pieces = [r[at:at + FEW // 4] for r in all_rounds for at in range(0, len(r), FEW // 4)]
+    return sample.draw(pieces, lambda piece: " ".join(
+        "%s:%d:%s" % (m.function, m.line, m.text) for m in piece))
+
+
 def write_missed(path, missed, counts):
     with open(path, "w", encoding="utf-8") as f:
         f.write(MISSED_HEAD)
@@ -196,8 +207,10 @@ def main():
     parser.add_argument("--maps", action="store_true",
                         help="break the maps, not the operands")
     parser.add_argument("--timeout", type=int, default=600)
+    Sample.arguments(parser)
     parser.add_argument("driver", nargs="+")
     options = parser.parse_args()
+    sample = Sample(options.seconds)
 
     print("1..2")
     names, findings, unread = exercised(options)
@@ -219,14 +232,19 @@ def main():
     tester, counts = Tester(options), collections.defaultdict(
         collections.Counter)
     missed = []
+    all_rounds = rounds(called, options.sample)
+    if options.seconds is not None:
+        all_rounds = few(all_rounds, sample)
     with ThreadPoolExecutor(options.jobs) as pool:
         for caught, lost, refused in pool.map(
-                tester.round, rounds(called, options.sample)):
+                lambda one: tester.round(one) if sample.takes() else ((), [], ()),
+                all_rounds):
             for word, group in (("caught", caught), ("missed", lost),
                                 ("refused", refused)):
                 for m in group:
                     counts[m.kind][word] += 1
             missed += lost
+    sample.say()
     good = sum(n["caught"] for n in counts.values())
     refused = sum(n["refused"] for n in counts.values())
     total = good + len(missed)
