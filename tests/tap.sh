@@ -57,6 +57,14 @@ equal()
     fi
 }
 
+# patient SECONDS: how long to wait here for an event that takes SECONDS at most on a
+# quiet machine, in whole seconds (FERRY_PATIENCE, see tests/patience.py)
+patient()
+{
+    awk -v n="$1" -v by="${FERRY_PATIENCE:-1}" \
+        'BEGIN { printf "%d\n", n * (by >= 1 && by <= 20 ? by : 1) }'
+}
+
 # kept FILE COMMAND...: a run; its output in FILE, errors in FILE.err, FILE.status
 kept()
 {
