@@ -6,13 +6,14 @@
 AM_TESTS_ENVIRONMENT = \
 	FERRY_BUILDDIR='$(abs_top_builddir)' FERRY_SRCDIR='$(abs_top_srcdir)' \
 	srcdir='$(srcdir)' CK_VERBOSITY=normal \
-	CK_TIMEOUT_MULTIPLIER=$(FY_PATIENCE) FERRY_SANITIZED='$(FY_SANITIZE)'; \
+	CK_TIMEOUT_MULTIPLIER=$$(($(FY_PATIENCE) * $${FERRY_PATIENCE:-1})) FERRY_SANITIZED='$(FY_SANITIZE)'; \
 	if grep -qs avx512 /proc/cpuinfo; then \
 		: "$${OPENBLAS_CORETYPE=Haswell}"; export OPENBLAS_CORETYPE; \
 	fi; \
 	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY \
 	CK_TIMEOUT_MULTIPLIER FERRY_SANITIZED;
-# No test may hang: it ends within FERRY_TEST_SECONDS (600) and says where it was.
+# No test may hang: tests/limited ends it after FERRY_TEST_SECONDS (600) times
+# FERRY_PATIENCE and says where it was.
 LOG_COMPILER = $(top_srcdir)/tests/limited
 
 # The longest first, so that no core has nothing to do at the end; those that
@@ -200,7 +201,7 @@ dist_check_SCRIPTS += tests/style/layers.py
 EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
-EXTRA_DIST += tests/unit/lauum.ferry tests/sample.py tests/patience.py tests/patience.h tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h tests/unit/random.h tests/unit/stage.h
+EXTRA_DIST += tests/unit/lauum.ferry tests/sample.py tests/patience.py tests/patience.h tests/tap.sh tests/limited tests/speed tests/skips tests/near tests/unit/runner.h tests/unit/possible.h tests/unit/random.h tests/unit/stage.h
 EXTRA_DIST += tests/mutants tests/mutants.same tests/machine
 EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED

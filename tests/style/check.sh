@@ -8,19 +8,22 @@ srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/tests"
-cp "$srcdir/tests/limited" "$folder/tests/limited"
+cp "$srcdir/tests/limited" "$srcdir/tests/speed" "$srcdir/tests/patience.py" "$folder/tests"
 cat >"$folder/tests/skips" <<'end'
 # What is expected here.
 *: needs libcheck  if  true
 some x: no zsh  if  test -e /proc
+*: time  if  true
 *: no such thing  if  ! test -e /proc
 *: nothing new  if  linux 2.6 && ! linux 99.1
 end
 
-# try COMMAND...: the closing part of a run that has done just this.
+# try COMMAND...: the closing part of a run that has done just this, without a second
+# look at what failed (`looks': with it).
 try()
 {
     sed '$d' "$srcdir/check" >"$folder/check"
+    [ -n "${looks-}" ] || echo "last=0" >>"$folder/check"
     printf '%s\n' 'source=$root' "$@" finish >>"$folder/check"
     said=$(bash "$folder/check" 2>&1)
     status=$?
@@ -122,7 +125,7 @@ said_in 15 "skips that are not expected are failures" \
     "(tests/skips): other x: no zsh" "(tests/skips): mute: no reason is told" \
     "3 passed, 5 failed, 6 skipped"
 # What hangs is ended, with all it started, and shown; what comes after it, too.
-try seconds=3 "script first sh -c 'setsid sleep 8765.$$ & sleep 8764.$$'" \
+try seconds=3 last=0 "script first sh -c 'setsid sleep 8765.$$ & sleep 8764.$$'" \
     "script next sleep 8763.$$"
 said_in 999 "what hung is shown" ", sleep, S, " ": sleep 8764.$$" \
     "not ok - no end within " " s: sh -c setsid sleep 8765.$$" \
@@ -165,10 +168,76 @@ equal "a test in a stage has its signals" "$(cat >"$folder/signals" <<<'trap "ec
     try lanes=1 running=0 started=0 "stage script signals sh $folder/signals" wait
     cat "$folder/_build-check/signals.log")" "said
 1 passed, 0 failed, 0 skipped"
+# A second look: what failed runs again, alone; what passes then is unstable.
+looks=yes
+cat >"$folder/third" <<'end'
+echo x >>"$1"
+if [ "$(wc -l <"$1")" -lt "$2" ]; then echo 'not ok 1 - early'; exit 1; fi
+echo 'ok 1 - early'
+end
+rm -f "$folder/times"
+try "tap third sh $folder/third $folder/times 3" "tap fine echo ok 1 - x"
+said_in 2 "the third time is good enough" "unstable: third: not ok 1 - early" \
+    "2 passed, 0 failed, 0 skipped"
+equal "status of a run with an unstable test" "$status $(wc -l <"$folder/times")" "0 3"
+rm -f "$folder/times"
+try "tap third sh $folder/third $folder/times 4"
+said_in 3 "the fourth is not" " s" "third: not ok 1 - early" "0 passed, 1 failed, 0 skipped"
+equal "status of a run with a failed test" "$status $(wc -l <"$folder/times")" "1 3"
+# A script runs only the cases again that failed, and keeps what else it counted.
+cat >"$folder/cases" <<'end'
+if [ -n "${FERRY_TEST_ONLY-}" ]; then
+    echo "again: $(cat "$FERRY_TEST_ONLY")"
+    echo '1 passed, 0 failed, 0 skipped'
+else
+    echo 'skip x: no zsh'
+    echo 'not ok - a case'
+    echo 'a case' >>"$FERRY_TEST_FAILED"
+    echo '7 passed, 1 failed, 1 skipped'
+    exit 1
+fi
+end
+try "script some sh $folder/cases"
+said_in 2 "a script's cases" "unstable: some: not ok - a case" "8 passed, 0 failed, 1 skipped"
+equal "only these run" "$(grep again: "$folder/_build-check/some.log")" "again: a case"
+# A test of make check.
+mkdir -p "$folder/_build-check/made"
+cat >"$folder/_build-check/made/Makefile" <<'end'
+check-TESTS:
+	echo ok 1 - $(TESTS) >$(TESTS).log; echo ':global-test-result: PASS' >$(TESTS).trs
+end
+build=$folder/_build-check/made
+printf '%s\n' 'ok 1 - fine' 'not ok 2 - bad' | log x FAIL
+try "sum_up made \$out/made 0"
+said_in 2 "a test of make check" "unstable: made x.log: not ok 2 - bad" \
+    "1 passed, 0 failed, 0 skipped"
+try last=0 "sum_up made \$out/made 0" "script some sh $folder/cases"
+said_in 3 "no time for a second look: failed" "some: not ok - a case" "8 passed, 1 failed, 1 skipped"
+looks=
+# What cannot begin in time is skipped and named; too much of it fails the run.
+late="export FERRY_TEST_UNTIL=1"
+try "for i in 1 2 3 4 5 6 7; do tap early\$i echo ok 1 - x; done" "$late" \
+    "script one true" "script two true" "script three true"
+said_in 2 "tests that could not begin" "skipped 3, time: one, two, three" \
+    "7 passed, 0 failed, 3 skipped"
+equal "a run without three of ten tests" "$status" 0
+try "tap early echo ok 1 - x" "$late" "script one true"
+said_in 4 "a run without half of its tests" "1 of 2 tests could not begin in time" \
+    "1 passed, 1 failed, 1 skipped"
+equal "... its status" "$status" 1
+said=$("$srcdir/tests/speed" 2)
+case ${said%% *} in
+    [1-9] | 1[0-9] | 20) ok "the machine's factor" ;;
+    *) not_ok "the machine's factor: $said" ;;
+esac
 said=$("$srcdir/tests/limited" --seconds 9 sh -c 'kill -9 $$' 2>&1)
 equal "a test's signal is told by its status" "$?" 137
-said=$(FERRY_TEST_SECONDS=1 "$srcdir/tests/limited" sleep 8767)
+said=$(FERRY_PATIENCE=2 FERRY_TEST_SECONDS=0.5 "$srcdir/tests/limited" sleep 8767)
 equal "a test's own limit" "$? $(grep -c 'still running' <<<"$said")" "124 2"
+said=$(FERRY_TEST_END=$(($(date +%s) + 1)) "$srcdir/tests/limited" sleep 8767)
+equal "the end of a run" "$? $(grep -c 'no end within' <<<"$said")" "124 1"
+said=$(FERRY_TEST_UNTIL=1 "$srcdir/tests/limited" echo begun)
+equal "no test begins late" "$? $said" "77 1..0 # SKIP time"
 said=$(FERRY_TEST_SECONDS=soon "$srcdir/tests/limited" true 2>&1)
 equal "a limit that is none" "$? $said" "1 limited: not a number of seconds: soon"
 equal "a good run" "$(try true; echo "$status" "$(tail -n 1 <<<"$said")")" \
