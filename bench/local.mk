@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Bytes moved over the bound; a plan needs the originals' addresses only.
-noinst_PROGRAMS += bench/traffic
+check_PROGRAMS += bench/traffic
 bench_traffic_SOURCES = bench/traffic.c tests/unit/calls.c tests/unit/calls.h
 bench_traffic_LDADD = libfyannotations.la libfypager.la libfymodel.la \
 	libfycommon.la -ldl -lm
@@ -15,14 +15,14 @@ bench-decline: libferry.la tests/preload/make_preload
 bench-startup: all
 	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/startup.sh
 # What the wire costs; by hand.
-noinst_PROGRAMS += bench/wire
+check_PROGRAMS += bench/wire
 bench_wire_SOURCES = bench/wire.c
 bench_wire_LDADD = libfyproxy.la libfycommon.la
 bench-exec: libferry.la tests/exec/make_snapshot
 	FERRY_BUILDDIR='$(abs_builddir)' bash $(srcdir)/bench/exec.sh
 .PHONY: bench-decline bench-exec bench-startup
 if HAVE_CHECK
-noinst_PROGRAMS += bench/stage
+check_PROGRAMS += bench/stage
 endif
 bench_stage_SOURCES = bench/stage.c tests/unit/proxy_client.c \
 	tests/unit/proxy_client.h tests/unit/proxy_doubles.c
@@ -38,7 +38,7 @@ bench-pipeline: all
 .PHONY: bench-pipeline
 
 # What a card brings; by hand, on a machine that has one (tests/gpu/README.md).
-noinst_PROGRAMS += bench/gpu_calls
+check_PROGRAMS += bench/gpu_calls
 bench_gpu_calls_SOURCES = bench/gpu_calls.c bench/gpu_calls.h bench/gpu_card.c \
 	bench/gpu_card.h bench/gpu_check.c bench/gpu_hand.c bench/gpu_matrix.c \
 	bench/gpu_matrix.h bench/gpu_ways.c

@@ -26,14 +26,14 @@ dist_check_SCRIPTS += tests/session/stub.py
 TESTS += tests/session/stub.py
 
 # Not a check program: who runs the tests by hand gets it from `make' too.
-noinst_PROGRAMS += tests/session/drive
+check_PROGRAMS += tests/session/drive
 tests_session_drive_SOURCES = tests/session/drive.c
 tests_session_drive_CFLAGS = $(AM_CFLAGS)
 tests_session_drive_LDADD = libfyproxy.la libfyannotations.la libfymodel.la \
 	libfycommon.la
 
 # A transport that cuts, stalls, spoils or slows; who runs tests by hand gets it too.
-noinst_PROGRAMS += tests/badlink/badlink
+check_PROGRAMS += tests/badlink/badlink
 tests_badlink_badlink_SOURCES = tests/badlink/main.c tests/badlink/fault.c \
 	tests/badlink/fault.h tests/badlink/fault_plan.h tests/badlink/fault_text.c
 tests_badlink_badlink_CFLAGS = $(AM_CFLAGS)
