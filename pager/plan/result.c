@@ -48,18 +48,23 @@ is_scalar_lost(const struct fy_planner *planner)
     return false;
 }
 
+/* Returns the value of both parts. A NaN in either one stays: C's hypot(Inf, NaN) is
+ * Inf, and a plain comparison loses one of two. */
 static double
 combine(unsigned rule, double a, double b)
 {
+    if (rule != FY_RETURN_PLAIN && (a != a || b != b)) {
+        return a + b;
+    }
     switch (rule) {
     case FY_RETURN_SUM:
         return a + b;
     case FY_RETURN_HYPOT:
         return hypot(a, b);
-    case FY_RETURN_MAX: /* a NaN stays */
-        return a > b || a != a ? a : b;
+    case FY_RETURN_MAX:
+        return a > b ? a : b;
     case FY_RETURN_MIN:
-        return a < b || a != a ? a : b;
+        return a < b ? a : b;
     default:
         return b;
     }

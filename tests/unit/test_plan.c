@@ -350,6 +350,13 @@ fill(double *array, size_t n)
     }
 }
 
+/* Returns true for two NaNs, or for equal numbers of one sign. */
+static bool
+same_special(double p, double q)
+{
+    return isnan(p) ? isnan(q) : p == q && signbit(p) == signbit(q);
+}
+
 START_TEST(returned_values)
 {
     static int numbers[9000];
@@ -370,6 +377,30 @@ START_TEST(returned_values)
     }
     CALL(&run, least, seed, INT(9000), POINTER(numbers));
     ck_assert_int_eq(run.result.i32, least(9000, numbers));
+}
+END_TEST
+
+/* Sums and lengths of parts give what the original gives of all. */
+START_TEST(special_values_in_each_part)
+{
+    const double values[] = {NAN, INFINITY, -INFINITY, -0.0, 1};
+    enum {
+        VALUES = sizeof values / sizeof values[0]
+    };
+    struct run run;
+
+    for (int a = 0; a < VALUES; a++) {
+        for (int b = 0; b < VALUES; b++) {
+            memset(x, 0, 9000 * sizeof x[0]);
+            x[10] = values[a];
+            x[8990] = values[b];
+            CALL(&run, total, (uint64_t)_i, INT(9000), POINTER(x));
+            ck_assert_uint_gt(run.traffic.chunks, 1);
+            ck_assert(same_special(run.result.d[0], total(9000, x)));
+            CALL(&run, length, (uint64_t)_i, INT(9000), POINTER(x));
+            ck_assert(same_special(run.result.d[0], length(9000, x)));
+        }
+    }
 }
 END_TEST
 
@@ -823,6 +854,7 @@ main(void)
     tcase_set_timeout(cases, 60);
     /* 0: searched shapes; others: seeds of random ones. */
     tcase_add_loop_test(cases, returned_values, 0, 8);
+    tcase_add_loop_test(cases, special_values_in_each_part, 0, 8);
     tcase_add_test(cases, whole_only);
     tcase_add_test(cases, only_a_status_is_written_by_every_chunk);
     tcase_add_test(cases, axes_that_are_cut);
