@@ -424,6 +424,35 @@ fy_plan_stub(const struct fy_plan *plan, const struct fy_target *target,
     return room;
 }
 
+/*
+ * Returns true if the dynamic linker will list libraries instead of starting a program
+ * (ldd, ld.so --list): packagers read the list, and it must not name ferry's object.
+ * Options of the linker may have a value.
+ */
+static bool
+lists_libraries(const struct fy_target *target, char *const argv[],
+                char *const envp[])
+{
+    const char *slash = target->path ? strrchr(target->path, '/') : NULL;
+    const char *name = slash ? slash + 1 : target->path;
+    for (; envp && *envp; envp++) {
+        if (has_prefix(*envp, "LD_TRACE_LOADED_OBJECTS=")) {
+            return true;
+        }
+    }
+    if (!name || !argv || !argv[0] ||
+        (!has_prefix(name, "ld-linux") && !has_prefix(name, "ld.so"))) {
+        return false;
+    }
+    for (size_t i = 1; argv[i] && (argv[i][0] == '-' || argv[i - 1][0] == '-');
+         i++) {
+        if (strcmp(argv[i], "--list") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 fy_plan_make(const struct fy_target *target, char *const argv[],
              char *const envp[], struct fy_plan *out)
@@ -464,6 +493,11 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
     if (known && ((found.mode & (S_ISUID | S_ISGID)) || found.head.foreign)) {
         fy_debug(PROGRAMS, "starts %s without ferry: %s", target->path,
                  found.head.foreign ? "another dynamic linker" : "setuid");
+        return;
+    }
+    if (lists_libraries(target, argv, envp)) {
+        fy_debug(PROGRAMS, "starts %s without ferry: libraries are listed",
+                 target->path);
         return;
     }
     plan_environment(out);

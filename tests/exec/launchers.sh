@@ -186,6 +186,11 @@ same "a program of its own group" sh -c "cp /bin/cat own; chmod 2755 own; ./own 
 mkdir setgid && cp /bin/cat setgid/cat && chmod u+s setgid/cat
 same "a setuid program" setgid/cat "$m/f"
 stubs "a setuid program"
+# What lists libraries does not name ferry's object.
+names="sed 's/ (0x.*//'"
+same "ldd" sh -c "ldd /bin/cat | $names"
+same "... by its variable" sh -c "LD_TRACE_LOADED_OBJECTS=1 cat $m/f | $names"
+same "... by the dynamic linker" sh -c "/lib64/ld-linux-x86-64.so.2 --library-path / --list /bin/cat | $names"
 cat >secure.c <<'END'
 #include <stdio.h>
 #include <string.h>
