@@ -3,10 +3,10 @@
  * The system calls that no stage has a use for, taken from it by seccomp: user
  * namespaces; programs that its annotation does not name; and, of most, sockets
  * (agents and daemons of the user's and of the host's, which no rule about paths
- * keeps anybody from), the memory of other processes, the kernel's key rings, and
- * what would go around this filter. A tool that is not exploited does not notice:
- * where libc would ask a daemon about users (nscd, sssd), the stage is started
- * without it.
+ * keeps anybody from), the memory, limits and priorities of other processes, the
+ * kernel's key rings, and what would go around this filter. A tool that is not
+ * exploited does not notice: where libc would ask a daemon about users (nscd, sssd),
+ * the stage is started without it.
  */
 #include "config.h"
 
@@ -14,13 +14,16 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/ioprio.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "proxy/sandbox/policy.h"
 
@@ -55,31 +58,6 @@
 #define NO_FOREIGN
 #endif
 
-static struct sock_filter rules[] = {
-    FIELD(arch),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0),
-    FAIL(ENOSYS), /* of another kind: other numbers */
-    FIELD(nr),
-    NO_FOREIGN DENY(SYS_socket, EACCES),
-    DENY(SYS_io_uring_setup, ENOSYS),
-    DENY(SYS_ptrace, EPERM),
-    DENY(SYS_process_vm_readv, EPERM),
-    DENY(SYS_process_vm_writev, EPERM),
-    DENY(SYS_pidfd_getfd, EPERM),
-    DENY(SYS_keyctl, EPERM),
-    DENY(SYS_add_key, EPERM),
-    DENY(SYS_request_key, EPERM),
-    DENY(SYS_userfaultfd, EPERM),
-    DENY(SYS_perf_event_open, EPERM),
-    DENY(SYS_bpf, EPERM),
-    /* Everybody at once: kill(-1). */
-    UNLESS(SYS_kill, 3),
-    FIELD(args[0]),
-    UNLESS(-1, 1),
-    FAIL(EPERM),
-    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-};
-
 static int
 install(struct sock_filter *filter, size_t n)
 {
@@ -92,13 +70,61 @@ install(struct sock_filter *filter, size_t n)
                : -1;
 }
 
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+/* Allows a call that changes a process if the process is the caller, by 0 or by
+ * the number that the stage's program has; `at' is the argument with the number. */
+#define SELF(at, self)                                             \
+    FIELD(args[at]), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0), \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, self, 1, 0), FAIL(EPERM), ALLOW
+#define ONLY_SELF(number, self) UNLESS(number, 5), SELF(0, self)
+/* As ONLY_SELF, for calls whose first argument says what the second one numbers:
+ * `process', not a group or a user. */
+#define ONLY_PROCESS_SELF(number, process, self)                         \
+    UNLESS(number, 8), FIELD(args[0]),                                   \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, process, 1, 0), FAIL(EPERM), \
+        SELF(1, self)
+
 int
 fy_filter_enter(void)
 {
+    const uint32_t self = (uint32_t)getpid();
+    struct sock_filter rules[] = {
+        FIELD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0),
+        FAIL(ENOSYS), /* of another kind: other numbers */
+        FIELD(nr),
+        NO_FOREIGN DENY(SYS_socket, EACCES),
+        DENY(SYS_io_uring_setup, ENOSYS),
+        DENY(SYS_ptrace, EPERM),
+        DENY(SYS_process_vm_readv, EPERM),
+        DENY(SYS_process_vm_writev, EPERM),
+        DENY(SYS_pidfd_getfd, EPERM),
+        DENY(SYS_keyctl, EPERM),
+        DENY(SYS_add_key, EPERM),
+        DENY(SYS_request_key, EPERM),
+        DENY(SYS_userfaultfd, EPERM),
+        DENY(SYS_perf_event_open, EPERM),
+        DENY(SYS_bpf, EPERM),
+        /* Limits, processors and priorities of the user's other processes. */
+        ONLY_SELF(SYS_prlimit64, self),
+        ONLY_SELF(SYS_sched_setaffinity, self),
+        ONLY_SELF(SYS_sched_setscheduler, self),
+        ONLY_SELF(SYS_sched_setparam, self),
+        ONLY_SELF(SYS_sched_setattr, self),
+        ONLY_SELF(SYS_move_pages, self),
+        ONLY_SELF(SYS_migrate_pages, self),
+        ONLY_PROCESS_SELF(SYS_setpriority, PRIO_PROCESS, self),
+        ONLY_PROCESS_SELF(SYS_ioprio_set, IOPRIO_WHO_PROCESS, self),
+        /* Everybody at once: kill(-1). */
+        UNLESS(SYS_kill, 3),
+        FIELD(args[0]),
+        UNLESS(-1, 1),
+        FAIL(EPERM),
+        ALLOW,
+    };
     return install(rules, sizeof rules / sizeof rules[0]);
 }
 
-#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define HALF(name, at)                 \
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
              offsetof(struct seccomp_data, name) + (size_t)(at))

@@ -517,6 +517,42 @@ END_TEST
 
 /* ---- the attacker's code runs ------------------------------------------------------- */
 
+/* Returns the call that changed another process of the stage's user, or "". */
+static const char *
+change_of_another(void)
+{
+    const struct rlimit limit = {100, 100};
+    const struct sched_param idle = {0};
+    cpu_set_t processors;
+    pid_t other = fork();
+
+    if (other == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    sched_getaffinity(0, sizeof processors, &processors);
+    const char *done =
+        prlimit(other, RLIMIT_NOFILE, &limit, NULL) == 0 ? "prlimit"
+        : sched_setaffinity(other, sizeof processors, &processors) == 0
+            ? "sched_setaffinity"
+        : sched_setscheduler(other, SCHED_IDLE, &idle) == 0
+            ? "sched_setscheduler"
+        : setpriority(PRIO_PROCESS, (id_t)other, 19) == 0 ? "setpriority"
+        : setpriority(PRIO_USER, 0, 19) == 0 ? "setpriority of a user"
+        : setpriority(PRIO_PGRP, 0, 19) == 0 ? "setpriority of a group"
+        : syscall(SYS_ioprio_set, 1, other, 3 << 13) == 0 ? "ioprio_set"
+        : syscall(SYS_ioprio_set, 3, 0, 3 << 13) == 0 ? "ioprio_set of a user"
+        : sched_setaffinity(0, sizeof processors, &processors) != 0 ||
+                setpriority(PRIO_PROCESS, 0, 19) != 0 ||
+                setpriority(PRIO_PROCESS, (id_t)getpid(), 19) != 0
+            ? "no change of its own, which is allowed"
+            : "";
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    return done;
+}
+
 /* Reported by the child: the first of these that succeeded. */
 static const char *
 attack(pid_t victim)
@@ -619,6 +655,10 @@ attack(pid_t victim)
     struct iovec mine = {path, 1}, theirs = {path, 1};
     if (process_vm_readv(victim, &mine, 1, &theirs, 1, 0) >= 0) {
         return "process_vm_readv";
+    }
+    const char *changed = change_of_another();
+    if (changed[0] != '\0') {
+        return changed;
     }
     /* A setuid program gives nothing. */
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
