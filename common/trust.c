@@ -45,19 +45,18 @@ is_believed(const struct stat *about)
            (about->st_uid == unmapped && is_root_unmapped());
 }
 
-/* `writers': bits of those who must not be able to write. A device is what it
- * is, whoever writes to it. */
+/* True if neither a group nor others can write; a device is what it is, whoever
+ * writes to it. */
 static bool
-passes(int fd, mode_t writers, struct stat *out)
+passes(int fd, struct stat *out)
 {
     return fstat(fd, out) == 0 && is_believed(out) &&
-           (!(out->st_mode & writers) || S_ISCHR(out->st_mode) ||
+           (!(out->st_mode & (S_IWGRP | S_IWOTH)) || S_ISCHR(out->st_mode) ||
             (S_ISDIR(out->st_mode) && (out->st_mode & S_ISVTX)));
 }
 
 /* A path that is walked: what is left of it, and what was passed. */
 struct walk {
-    mode_t writers;
     bool make, file; /* missing folders are made; the last one may be a file */
     unsigned links;  /* that were followed */
     char rest[PATH_MAX], passed[PATH_MAX]; /* passed: "" is the root */
@@ -196,7 +195,7 @@ go(struct walk *walk, struct stat *about)
     int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     while (fd >= 0) {
         int next = FY_ERR_IO;
-        if (!passes(fd, walk->writers, about)) {
+        if (!passes(fd, about)) {
             next = FY_ERR_INVALID;
         } else if (take_component(walk, name)) {
             if (name[0] == '\0') {
@@ -236,7 +235,7 @@ static int
 look_at_folder(const char *path, bool make, char out[PATH_MAX],
                struct stat *about)
 {
-    struct walk walk = {.writers = S_IWGRP | S_IWOTH, .make = make};
+    struct walk walk = {.make = make};
     int fd = look(path, &walk, out, about);
     if (fd >= 0) {
         (void)close(fd);
@@ -266,7 +265,7 @@ int
 fy_trusted_open(const char *path)
 {
     char absolute[PATH_MAX], out[PATH_MAX];
-    struct walk walk = {.writers = S_IWOTH, .file = true};
+    struct walk walk = {.file = true};
     struct stat about;
     if (path[0] != '/') {
         size_t n = getcwd(absolute, sizeof absolute) ? strlen(absolute) : 0;

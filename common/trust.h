@@ -33,9 +33,8 @@ int fy_private_folder(const char *path, bool make,
                       char out[PATH_MAX]) FY_MUST_CHECK;
 
 /*
- * Opens a file for reading that only root and this user can change or exchange;
- * groups that may write are the user's own choice here. The descriptor, or
- * FY_ERR_INVALID, FY_ERR_IO (errno says why).
+ * Opens a file for reading that only root and this user can change or exchange, and
+ * no group. The descriptor, or FY_ERR_INVALID, FY_ERR_IO (errno says why).
  */
 int fy_trusted_open(const char *path) FY_MUST_CHECK;
 

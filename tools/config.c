@@ -71,7 +71,8 @@ fy_config_read(const char *path, struct fy_settings *settings)
     int fd = *path ? fy_trusted_open(path) : FY_ERR_IO;
     char *text = fd >= 0 ? fy_read_open(fd, FILE_LIMIT_BYTES, &bytes) : NULL;
     if (fd == FY_ERR_INVALID) {
-        fy_say("%s can be changed by another user; it is left out", path);
+        fy_say("%s can be changed by another user or a group; it is left out",
+               path);
         return;
     }
     if (!text) {
