@@ -146,6 +146,12 @@ parse_device_option(const char *text, struct fy_settings *settings)
         } else {
             status = set(settings, FY_SETTING_WIRE, "--device memory", "memory",
                          comma + 8);
+            if (status == 0 && settings->memory_bytes == 0) {
+                fy_say(
+                    "--device '%s': a device without memory computes nothing",
+                    text);
+                status = FY_ERR_INVALID;
+            }
         }
     }
     return status;

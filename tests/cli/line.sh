@@ -43,6 +43,7 @@ for line in "" "fly" "run" "run --" "run --sideways touch $work/ran" \
     "run --device host,memory=many touch $work/ran" \
     "run --device host,memory=64mib touch $work/ran" \
     "run --device host,memory= touch $work/ran" \
+    "run --device host,memory=0 touch $work/ran" \
     "run --device host,speed=3 touch $work/ran" \
     "run --device none,memory=1GiB touch $work/ran" \
     "run --device host,memory=99999999999GiB touch $work/ran" \
@@ -231,7 +232,18 @@ e cache: another user" "$work/err")" 1
     status "root does not read another user's ferry.conf" 0 \
         env XDG_CONFIG_HOME="$work/above/between" "$ferry" run -- true
     says "root does not read another user's ferry.conf" \
-        "ferry.conf can be changed by another user; it is left out"
+        "ferry.conf can be changed by another user or a group; it is left out"
+    # Nor one that a group can write, for its members could name another host in it.
+    mkdir -p "$work/grouped/ferry"
+    echo "device = moon" >"$work/grouped/ferry/ferry.conf"
+    for writable in "$work/grouped" "$work/grouped/ferry/ferry.conf"; do
+        chmod g+w "$writable"
+        status "a group's $writable is left out" 0 \
+            env XDG_CONFIG_HOME="$work/grouped" "$ferry" run -- true
+        says "a group's $writable is left out" \
+            "ferry.conf can be changed by another user or a group; it is left out"
+        chmod g-w "$writable"
+    done
     # A link is its owner's choice of a file, also in a folder of root's.
     mkdir -p "$work/linked/ferry"
     echo "device = moon" >"$work/linked/root.conf"
@@ -242,7 +254,7 @@ e cache: another user" "$work/err")" 1
     status "another user's link is not" 0 \
         env XDG_CONFIG_HOME="$work/linked" "$ferry" run -- true
     says "another user's link is not" \
-        "ferry.conf can be changed by another user; it is left out"
+        "ferry.conf can be changed by another user or a group; it is left out"
     ln -s linked "$work/alias"
     chown -h 12345 "$work/alias"
     chown -h 0 "$work/linked/ferry/ferry.conf"
