@@ -228,6 +228,10 @@ int fy_chunk_call_self(struct fy_planner *planner, const struct fy_chunk *chunk,
  * functions or a blocked algorithm make of others is not what the original does.
  */
 bool fy_bound_is_finite(const struct fy_bound *bound);
+/* Returns true if no number that the call was given (alpha, beta) is NaN or infinite.
+ * Chunks and blocks multiply such a factor with other partial results than the
+ * original does. */
+bool fy_bound_has_finite_factors(const struct fy_bound *bound);
 
 /* Whether all elements of an operand of at most two axes are. */
 bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);

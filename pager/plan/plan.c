@@ -18,6 +18,10 @@ stand_in(struct fy_planner *planner, bool blocked)
 {
     const bool other = blocked || fy_plan_on_device(planner);
 
+    if ((other || planner->plan.schedule.nsteps > 1) &&
+        !fy_bound_has_finite_factors(planner->bound)) {
+        return FY_ERR_UNSUPPORTED;
+    }
     if (other && !fy_bound_is_finite(planner->bound)) {
         return FY_ERR_UNSUPPORTED;
     }

@@ -252,6 +252,22 @@ wanted(const struct fy_bound *bound, unsigned o, struct fy_view *out)
 }
 
 bool
+fy_bound_has_finite_factors(const struct fy_bound *bound)
+{
+    for (unsigned c = 0; c < bound->function->ncells; c++) {
+        const struct fy_value *value = &bound->cells[c];
+        if ((value->kind == FY_V_REAL || value->kind == FY_V_COMPLEX) &&
+            !isfinite(value->r)) {
+            return false;
+        }
+        if (value->kind == FY_V_COMPLEX && !isfinite(value->im)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
 fy_bound_is_finite(const struct fy_bound *bound)
 {
     const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
