@@ -5,8 +5,9 @@
 # OpenBLAS 0.3.21 adds up wrongly in its own scasum for processors with AVX-512.
 AM_TESTS_ENVIRONMENT = \
 	FERRY_BUILDDIR='$(abs_top_builddir)' FERRY_SRCDIR='$(abs_top_srcdir)' \
-	srcdir='$(srcdir)' CK_VERBOSITY=normal \
-	CK_TIMEOUT_MULTIPLIER=$(FY_PATIENCE) FERRY_SANITIZED='$(FY_SANITIZE)'; \
+	srcdir='$(srcdir)' CK_VERBOSITY=normal FERRY_SANITIZED='$(FY_SANITIZE)'; \
+	patience=$${FERRY_PATIENCE:-1}; \
+	CK_TIMEOUT_MULTIPLIER=$$(($(FY_PATIENCE) * ($${patience%.*} + 1))); \
 	if grep -qs avx512 /proc/cpuinfo; then \
 		: "$${OPENBLAS_CORETYPE=Haswell}"; export OPENBLAS_CORETYPE; \
 	fi; \
