@@ -10,9 +10,14 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+
+from patience import patient  # noqa: E402
+
 FERRY = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry")
 RUN = [FERRY, "run", "--device", "none", "--report=/dev/null", "--"]
-PATIENCE_S = 60  # for what takes a moment
+PATIENCE_S = patient(60)  # for what takes a moment
 results = []
 
 # A job in the background of a script starts with some of them ignored.
