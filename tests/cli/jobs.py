@@ -10,9 +10,14 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+
+from patience import patient  # noqa: E402
+
 FERRY = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry")
 RUN = [FERRY, "run", "--device", "none", "--report=/dev/null", "--"]
-PATIENCE_S = 60  # for what takes a moment
+PATIENCE_S = patient(60)  # for what takes a moment
 results = []
 
 # A job in the background of a script starts with some of them ignored.
@@ -123,7 +128,8 @@ status, text = on_terminal("n=0; trap 'n=$((n+1))' INT; echo ready; "
                            [b"\x03"])
 result("Ctrl-C reaches the program once", status == 4 and b"count 1" in text,
        f"{status} {text!r}")
-status, text = on_terminal("echo ready; sleep 20", [b"\x03"])
+# By exec, because the child of a dash that is interrupted while it forks goes on.
+status, text = on_terminal("echo ready; exec sleep 9999", [b"\x03"])
 result("Ctrl-C ends program and ferry", status == -signal.SIGINT,
        f"{status} {text!r}")
 

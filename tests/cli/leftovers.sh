@@ -33,10 +33,10 @@ equal "a run prints and returns what its program does" \
     "$(run sh -c 'echo said; exit 3'; echo $?)" "said
 3"
 # One that lives, one that was killed.
-"$ferry" run --no-discover --report=/dev/null -- sleep 200 &
+"$ferry" run --no-discover --report=/dev/null -- sleep 9999 &
 alive=$!
 waited=0
-until [ "$(folders)" = 1 ] || [ $waited -ge 600 ]; do
+until [ "$(folders)" = 1 ] || [ $waited -ge "$(patient 600)" ]; do
     sleep 0.1
     waited=$((waited + 1))
 done

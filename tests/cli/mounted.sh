@@ -7,6 +7,7 @@ srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 builddir=$(cd "${FERRY_BUILDDIR:-.}" && pwd)
 srcdir=$(cd "$srcdir" && pwd)
 . "$srcdir/tests/tap.sh"
+limit=$(patient 60)
 [ -x "$builddir/ferry" ] || { not_ok "ferry is built"; finish; }
 [ -x "$builddir/ferry-mount" ] || skip_all "built without libfuse3"
 [ -w /dev/fuse ] || skip_all "no /dev/fuse"
@@ -25,7 +26,7 @@ cp -a data plain
 
 mount_it()
 {
-    timeout 60 "$ferry" mount "loopback://$work/data" mnt >out 2>err
+    timeout "$limit" "$ferry" mount "loopback://$work/data" mnt >out 2>err
 }
 
 # says NAME FILE PATTERN
@@ -95,16 +96,16 @@ equal "umount of a killed one" $? 0
 mount_it
 pid=$(server)
 kill -STOP "$pid"
-timeout 60 ls mnt/sub/none >/dev/null 2>&1 &
+timeout "$limit" ls mnt/sub/none >/dev/null 2>&1 &
 caller=$!
-timeout 60 "$ferry" umount --force mnt >out 2>err
+timeout "$limit" "$ferry" umount --force mnt >out 2>err
 equal "umount --force of a stopped one" $? 0
 wait $caller
 equal "its caller ends" $(($? == 2)) 1
 equal "it is gone" "$(grep -s "^State:.[^Z]" "/proc/$pid/status")$(grep -c " $work/mnt " /proc/self/mountinfo)" 0
 
 echo 'pwd; wc -l f; echo here >from-shell; exit 5' |
-    SHELL=/bin/sh timeout 60 "$ferry" shell --device none "loopback://$work/data" >out 2>err
+    SHELL=/bin/sh timeout "$limit" "$ferry" shell --device none "loopback://$work/data" >out 2>err
 equal "ferry shell HOST:PATH: its status" $? 5
 says "ferry shell HOST:PATH: a private folder" out "^$work/cache/ferry/shell-"
 says "ferry shell HOST:PATH: its files" out "^10000 f$"
@@ -137,7 +138,7 @@ rm -r w g? now; echo *
 END
 mount_it
 sh script plain >expected 2>expected.err
-timeout 300 "$ferry" run --force --explain --device none -- sh script "$work/mnt" >out 2>err
+timeout "$(patient 300)" "$ferry" run --force --explain --device none -- sh script "$work/mnt" >out 2>err
 equal "commands at the storage, and others on the mount: status" $? 0
 cmp -s expected out || diff expected out | sed 's/^/# /' | head -n 20
 equal "their output" "$(cksum <out)" "$(cksum <expected)"

@@ -90,14 +90,14 @@ rm -f "$dir/out"
 pid=$!
 exec 9>"$dir/fifo"
 waited=0
-until [ -s "$dir/out" ] || [ $waited -ge 600 ]; do
+until [ -s "$dir/out" ] || [ $waited -ge "$(patient 600)" ]; do
     sleep 0.1
     waited=$((waited + 1))
 done
 kill -TERM "$pid"
 # Whether it is there, and no zombie.
 goes_on() { grep -qs '^State:.[^ZX]' "/proc/$pid/status"; }
-while goes_on && [ $waited -lt 1200 ]; do
+while goes_on && [ $waited -lt "$(patient 1200)" ]; do
     sleep 0.1
     waited=$((waited + 1))
 done

@@ -6,13 +6,19 @@ import glob
 import os
 import re
 import subprocess
+import sys
 import urllib.parse
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from patience import patient  # noqa: E402
 
 SOURCE = os.environ.get("FERRY_SRCDIR") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("FERRY_BUILDDIR") or os.path.join(SOURCE, "_build")
 FILES = sorted(glob.glob(
     os.path.join(SOURCE, "annotations/lib/commands/*.ferry")))
+LIMIT = patient(60)  # seconds that one command may take
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 

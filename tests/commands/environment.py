@@ -35,7 +35,7 @@ def ask(case, model, scratch):
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8",
                    "HOME": os.path.join(scratch, "home"), "LD_PRELOAD": ASKED,
                    "FERRY_ASKED": log, "GIT_EDITOR": "false"}
-    subprocess.run(case["argv"], env=environment, check=False, timeout=60,
+    subprocess.run(case["argv"], env=environment, check=False, timeout=annotated.LIMIT,
                    executable=touched.find_program(case["argv"][0]),
                    cwd=os.path.join(root, case["cwd"]), input=b"1 1\n2 2\n",
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -86,7 +86,7 @@ def from_table(path):
         subprocess.run([path, "x", "y", "z"], env=environment,
                        pass_fds=[write], stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       cwd="/", timeout=60, check=False)
+                       cwd="/", timeout=annotated.LIMIT, check=False)
     finally:
         os.close(write)
     with os.fdopen(read, encoding="latin-1") as file:
@@ -98,7 +98,7 @@ def from_table(path):
 def help_of(*argv):
     run = subprocess.run(argv, stdin=subprocess.DEVNULL, cwd="/",
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         timeout=60, check=False)
+                         timeout=annotated.LIMIT, check=False)
     return run.stdout.decode("latin-1")
 
 
@@ -276,7 +276,7 @@ def git_probe(path, command, block):
             return subprocess.run(
                 [path, "-C", folder, *words], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                timeout=60, env=dict(os.environ, LC_ALL="C"))
+                timeout=annotated.LIMIT, env=dict(os.environ, LC_ALL="C"))
 
         def takes(*words):
             run = git(sub, *words, *tail)

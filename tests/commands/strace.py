@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 
+import annotated
+
 CALLS = ("%file,fchdir,getdents64,read,readv,pread64,splice,copy_file_range,sendfile,"
          "clone,clone3,fork,vfork")
 LINE = re.compile(r"^(\w+)\((.*)\) += (-?\d+|\?|0x[0-9a-f]+)(.*)$", re.S)
@@ -149,12 +151,12 @@ def run(program, argv, cwd, environment, stdin, scratch):
         stderr=subprocess.PIPE, start_new_session=True)
     pipe = os.fstat(process.stdin.fileno()).st_ino
     try:
-        _, errors = process.communicate(stdin, timeout=60)
+        _, errors = process.communicate(stdin, timeout=annotated.LIMIT)
     except subprocess.TimeoutExpired:
         # Without strace the command would go on, and keep the pipe.
         os.killpg(process.pid, signal.SIGKILL)
         try:
-            process.communicate(timeout=20)
+            process.communicate(timeout=annotated.LIMIT)
         except subprocess.TimeoutExpired:
             process.stderr.close()
         return None, -1, b"it hangs"

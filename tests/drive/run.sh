@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every annotated function, forced onto the host device in random chunks with
 # little memory, computes what it computes without ferry. FERRY_DRIVE_CALLS
-# calls a function (default 6), from seed FERRY_DRIVE_SEED.
+# calls a function (default 6; 1 for ./check), from seed FERRY_DRIVE_SEED.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 builddir=${FERRY_BUILDDIR:-$srcdir/_build}
 . "$srcdir/tests/tap.sh"
@@ -10,7 +10,9 @@ builddir=${FERRY_BUILDDIR:-$srcdir/_build}
 [ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
 drive=$builddir/tests/drive/drive
 ferry=$builddir/ferry
-calls=${FERRY_DRIVE_CALLS:-6}
+calls=6
+[ "${FERRY_TEST_TIER-}" != edit ] || calls=1
+calls=${FERRY_DRIVE_CALLS:-$calls}
 seed=${FERRY_DRIVE_SEED:-1}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -69,7 +71,7 @@ if [ -e "$fake/libcublas.so.13" ]; then
     drives "cuda" env LD_LIBRARY_PATH="$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         FAKECUDA_DELAY=0 FAKECUDA_STRICT=1 \
         "$ferry" run --report="$work/json" --device cuda --force -- \
-        "$drive" -s "$seed" -c "$calls" '?axpy_' '?copy_' '?swap_' '?scal_' \
+        "$drive" -s "$seed" -c 6 '?axpy_' '?copy_' '?swap_' '?scal_' \
         '??scal_' '?ge[mr]*_' '?gbmv_' '?s[bpy][mr]*_' '?h[bpe][mr]*_' \
         '?t[rbp][ms]?_' 'cblas_*'
     # Levels 1 and 2, which no cost model would send there.
@@ -176,7 +178,8 @@ if [ -e "$fake/libcufft.so.12" ]; then
         "$ferry" run --device cuda,memory=32KiB --force -- \
         "$drive" -s "$seed" -c "$calls" $fftw
     # Larger than the card: by axes and in four steps, undone where it fails.
-    for fails in 700 2500 0; do
+    [ "$calls" = 1 ] || more=2500
+    for fails in 700 ${more-} 0; do
         # shellcheck disable=SC2086
         drives "transforms larger than the card, call $fails fails" \
             env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=0 \

@@ -6,7 +6,7 @@
 . "$here/../tap.sh"
 
 cc=${CC:-cc}
-build=${FERRY_BUILDDIR:?}
+build=${FERRY_BUILDDIR:?} limit=$(patient 60)
 $cc --version >/dev/null 2>&1 || skip_all "no C compiler"
 
 t=$(mktemp -d "${TMPDIR:-/tmp}/ferry-exec.XXXXXX") || exit 99
@@ -19,7 +19,7 @@ printf '%s\n' one two three >"$t/mount/f"
 compile()
 {
     # shellcheck disable=SC2086
-    $cc -O1 -g -w "$@" || {
+    $cc -O1 -w "$@" || {
         not_ok "compile $*"
         finish
     }
@@ -43,7 +43,7 @@ ferry()
 {
     : >"$t/stubs"
     env LD_PRELOAD="$library${LD_PRELOAD+:$LD_PRELOAD}" \
-        FERRY_SETTINGS="mode=0;snapshot=$t/snapshot" timeout -k 5 60 "$@"
+        FERRY_SETTINGS="mode=0;snapshot=$t/snapshot" timeout -k 5 "$limit" "$@"
 }
 
 # same NAME COMMAND...: output, errors and status are those without ferry.
@@ -51,7 +51,7 @@ same()
 {
     name=$1
     shift
-    kept "$t/plain" env timeout -k 5 60 "$@"
+    kept "$t/plain" env timeout -k 5 "$limit" "$@"
     kept "$t/ferry" ferry "$@"
     read -r plain_status <"$t/plain.status"
     if [ "$plain_status" -eq 124 ] || [ "$plain_status" -ge 132 ]; then

@@ -160,7 +160,7 @@ END
 }
 
 # ---- chains ------------------------------------------------------------------------
-same "nice, nohup, timeout, env, setsid, stdbuf" nice nohup timeout 9 env A=1 \
+same "nice, nohup, timeout, env, setsid, stdbuf" nice nohup timeout 900 env A=1 \
     setsid -w stdbuf -o0 cat "$m/f"
 stubs "a chain" "/usr/bin/cat|cat|$m/f"
 same "stdbuf is seen" stdbuf -oL env

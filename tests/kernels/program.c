@@ -19,7 +19,8 @@ enum {
 static double da[N], db[N], dr[N];
 static float sa[N], sb[N], sr[N], grid[LDA * COLUMNS], before[LDA * COLUMNS];
 static unsigned long compared, wrong;
-static int count = N; /* of vector math */
+static int count = N;       /* of vector math */
+static int every = 1, turn; /* each how manieth function of it is called */
 
 static void
 compare(const char *name, double value, double wanted, double eps)
@@ -44,38 +45,42 @@ fill(int range)
     }
 }
 
-#define UNARY(name, value, range)                               \
-    fill(range);                                                \
-    vd##name(count, da, dr);                                    \
-    vs##name(count, sa, sr);                                    \
-    for (int i = 0; i < count; i++) {                           \
-        double a = da[i];                                       \
-        compare("vd" #name, dr[i], value, 0x1p-52);             \
-        a = sa[i];                                              \
-        compare("vs" #name, sr[i], value, 0x1p-23);             \
-    }                                                           \
-    memcpy(dr, da, sizeof dr);                                  \
-    vd##name(count, dr, dr);                                    \
-    for (int i = 0; i < count; i++) {                           \
-        double a = da[i];                                       \
-        compare("vd" #name " in place", dr[i], value, 0x1p-52); \
+#define UNARY(name, value, range)                                   \
+    if (turn++ % every == 0) {                                      \
+        fill(range);                                                \
+        vd##name(count, da, dr);                                    \
+        vs##name(count, sa, sr);                                    \
+        for (int i = 0; i < count; i++) {                           \
+            double a = da[i];                                       \
+            compare("vd" #name, dr[i], value, 0x1p-52);             \
+            a = sa[i];                                              \
+            compare("vs" #name, sr[i], value, 0x1p-23);             \
+        }                                                           \
+        memcpy(dr, da, sizeof dr);                                  \
+        vd##name(count, dr, dr);                                    \
+        for (int i = 0; i < count; i++) {                           \
+            double a = da[i];                                       \
+            compare("vd" #name " in place", dr[i], value, 0x1p-52); \
+        }                                                           \
     }
-#define BINARY(name, value, range)                              \
-    fill(range);                                                \
-    vd##name(count, da, db, dr);                                \
-    vs##name(count, sa, sb, sr);                                \
-    for (int i = 0; i < count; i++) {                           \
-        double a = da[i], b = db[i];                            \
-        compare("vd" #name, dr[i], value, 0x1p-52);             \
-        a = sa[i];                                              \
-        b = sb[i];                                              \
-        compare("vs" #name, sr[i], value, 0x1p-23);             \
-    }                                                           \
-    memcpy(dr, db, sizeof dr);                                  \
-    vd##name(count, da, dr, dr);                                \
-    for (int i = 0; i < count; i++) {                           \
-        double a = da[i], b = db[i];                            \
-        compare("vd" #name " in place", dr[i], value, 0x1p-52); \
+#define BINARY(name, value, range)                                  \
+    if (turn++ % every == 0) {                                      \
+        fill(range);                                                \
+        vd##name(count, da, db, dr);                                \
+        vs##name(count, sa, sb, sr);                                \
+        for (int i = 0; i < count; i++) {                           \
+            double a = da[i], b = db[i];                            \
+            compare("vd" #name, dr[i], value, 0x1p-52);             \
+            a = sa[i];                                              \
+            b = sb[i];                                              \
+            compare("vs" #name, sr[i], value, 0x1p-23);             \
+        }                                                           \
+        memcpy(dr, db, sizeof dr);                                  \
+        vd##name(count, da, dr, dr);                                \
+        for (int i = 0; i < count; i++) {                           \
+            double a = da[i], b = db[i];                            \
+            compare("vd" #name " in place", dr[i], value, 0x1p-52); \
+        }                                                           \
     }
 
 static void
@@ -101,38 +106,42 @@ all_of_vml(void)
 }
 
 #define MODE (2 + 0x100) /* VML_HA, and no reports */
-#define UNARY_FORMS(name, value, range)                      \
-    fill(range);                                             \
-    vd##name##I(count / 3, da, 2, dr, 3);                    \
-    vms##name##I(count / 2, sa, 1, sr, 2, MODE);             \
-    for (int i = 0; i < count / 3; i++) {                    \
-        double a = da[2 * i];                                \
-        compare("vd" #name "I", dr[3 * i], value, 0x1p-52);  \
-        a = sa[i];                                           \
-        compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
-    }                                                        \
-    memcpy(dr, da, sizeof dr);                               \
-    vmd##name(count, dr, dr, MODE);                          \
-    for (int i = 0; i < count; i++) {                        \
-        double a = da[i];                                    \
-        compare("vmd" #name, dr[i], value, 0x1p-52);         \
+#define UNARY_FORMS(name, value, range)                          \
+    if (turn++ % every == 0) {                                   \
+        fill(range);                                             \
+        vd##name##I(count / 3, da, 2, dr, 3);                    \
+        vms##name##I(count / 2, sa, 1, sr, 2, MODE);             \
+        for (int i = 0; i < count / 3; i++) {                    \
+            double a = da[2 * i];                                \
+            compare("vd" #name "I", dr[3 * i], value, 0x1p-52);  \
+            a = sa[i];                                           \
+            compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
+        }                                                        \
+        memcpy(dr, da, sizeof dr);                               \
+        vmd##name(count, dr, dr, MODE);                          \
+        for (int i = 0; i < count; i++) {                        \
+            double a = da[i];                                    \
+            compare("vmd" #name, dr[i], value, 0x1p-52);         \
+        }                                                        \
     }
-#define BINARY_FORMS(name, value, range)                     \
-    fill(range);                                             \
-    vd##name##I(count / 3, da, 2, db, 3, dr, 1);             \
-    vms##name##I(count / 2, sa, 1, sb, 2, sr, 2, MODE);      \
-    for (int i = 0; i < count / 3; i++) {                    \
-        double a = da[2 * i], b = db[3 * i];                 \
-        compare("vd" #name "I", dr[i], value, 0x1p-52);      \
-        a = sa[i];                                           \
-        b = sb[2 * i];                                       \
-        compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
-    }                                                        \
-    memcpy(dr, db, sizeof dr);                               \
-    vmd##name(count, da, dr, dr, MODE);                      \
-    for (int i = 0; i < count; i++) {                        \
-        double a = da[i], b = db[i];                         \
-        compare("vmd" #name, dr[i], value, 0x1p-52);         \
+#define BINARY_FORMS(name, value, range)                         \
+    if (turn++ % every == 0) {                                   \
+        fill(range);                                             \
+        vd##name##I(count / 3, da, 2, db, 3, dr, 1);             \
+        vms##name##I(count / 2, sa, 1, sb, 2, sr, 2, MODE);      \
+        for (int i = 0; i < count / 3; i++) {                    \
+            double a = da[2 * i], b = db[3 * i];                 \
+            compare("vd" #name "I", dr[i], value, 0x1p-52);      \
+            a = sa[i];                                           \
+            b = sb[2 * i];                                       \
+            compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
+        }                                                        \
+        memcpy(dr, db, sizeof dr);                               \
+        vmd##name(count, da, dr, dr, MODE);                      \
+        for (int i = 0; i < count; i++) {                        \
+            double a = da[i], b = db[i];                         \
+            compare("vmd" #name, dr[i], value, 0x1p-52);         \
+        }                                                        \
     }
 
 /* With two results, the second in place. */
@@ -288,6 +297,9 @@ main(int argc, char **argv)
 {
     if (argc > 2 && atoi(argv[2]) > 0 && atoi(argv[2]) < N / 2) {
         count = atoi(argv[2]);
+    }
+    if (argc > 3 && atoi(argv[3]) > 0) {
+        every = atoi(argv[3]);
     }
     if (argc > 1 && strcmp(argv[1], "vml") == 0) {
         all_of_vml();

@@ -19,6 +19,10 @@ XDG_CACHE_HOME=$work/cache
 FAKECUDA_COMPILED=$work/compiled # the same text is compiled once, whoever asks
 export XDG_CACHE_HOME FAKECUDA_COMPILED
 mkdir "$work/compiled"
+# Vector math has a kernel for each function and form: ./check takes each eleventh, and
+# the calls that make kernels fail in half of the ways.
+every=1 turn=0
+[ "${FERRY_TEST_TIER-}" != edit ] || every=11
 
 # on DEVICE ANNOTATIONS PART: all numbers are right, and as many as without ferry; what
 # ferry says in $work/err
@@ -26,9 +30,9 @@ on()
 {
     LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
         FAKECUDA_LOG=$work/log "$ferry" run --no-discover --device "$1" \
-        --annotations "$2" --force --explain -- "$program" "$3" \
+        --annotations "$2" --force --explain -- "$program" "$3" 0 "$every" \
         >"$work/out" 2>"$work/err" &&
-        "$program" "$3" | cmp -s "$work/out"
+        "$program" "$3" 0 "$every" | cmp -s "$work/out"
 }
 
 # right NAME DEVICE ANNOTATIONS PART
@@ -98,14 +102,19 @@ rm -f "$work/cache/ferry/kernels"
 for call in nvrtcVersion nvrtcCreateProgram nvrtcCompileProgram \
     nvrtcGetCUBINSize nvrtcGetCUBIN cuModuleLoadDataEx cuModuleGetFunction \
     cuLaunchKernel; do
-    rm -rf "$work/cache/ferry/kernels"
-    FAKECUDA_FAIL=$call:1
+    turn=$((turn + 1))
     export FAKECUDA_FAIL
-    right "$call fails once" cuda,memory=64MiB "$kernels" kernels
-    rm -rf "$work/cache/ferry/kernels"
-    FAKECUDA_FAIL=$call:1+
-    right "$call fails always" cuda,memory=64MiB "$kernels" kernels
-    equal "$call: nothing ran there" "$(grep -c ' offloaded (' "$work/err")" 0
+    if [ $((turn % 2)) = 0 ] || [ $every = 1 ]; then
+        rm -rf "$work/cache/ferry/kernels"
+        FAKECUDA_FAIL=$call:1
+        right "$call fails once" cuda,memory=64MiB "$kernels" kernels
+    fi
+    if [ $((turn % 2)) = 1 ] || [ $every = 1 ]; then
+        rm -rf "$work/cache/ferry/kernels"
+        FAKECUDA_FAIL=$call:1+
+        right "$call fails always" cuda,memory=64MiB "$kernels" kernels
+        equal "$call: nothing ran there" "$(grep -c ' offloaded (' "$work/err")" 0
+    fi
     unset FAKECUDA_FAIL
 done
 

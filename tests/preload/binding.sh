@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 cc=${CC:-cc}
 cxx=${CXX:-c++}
-build=${FERRY_BUILDDIR:?}
+build=${FERRY_BUILDDIR:?} limit=$(patient 60)
 $cc --version >/dev/null 2>&1 || skip_all "no C compiler"
 
 t=$(mktemp -d "${TMPDIR:-/tmp}/ferry-preload.XXXXXX") || exit 99
@@ -20,7 +20,7 @@ mkdir "$t/hidden" "$t/b"
 compile()
 {
     # shellcheck disable=SC2086
-    $cc -O1 -g -w -I"$here" "$@" || {
+    $cc -O1 -w -I"$here" "$@" || {
         not_ok "compile $*"
         finish
     }
@@ -55,6 +55,8 @@ make_preload "$small" \
 
 engine=$build/tests/preload/.libs/fake_engine.so
 log=$t/log
+all=yes each=every
+[ "${FERRY_TEST_TIER-}" != edit ] || all="" each="each seventh"
 
 # with PRELOAD MODE COMMAND...: run it with ferry; the log starts empty.
 with()
@@ -64,7 +66,7 @@ with()
     rm -f "$log"
     LD_PRELOAD="$with_preload${others:+:$others}" \
         FERRY_SETTINGS="mode=$with_mode;engine=$engine;explain=$log" \
-        timeout -k 5 60 "$@"
+        timeout -k 5 "$limit" "$@"
 }
 
 # Calls that arrived, as a number.
@@ -78,7 +80,7 @@ same()
 {
     name=$1 wanted=$2
     shift 2
-    LD_PRELOAD=$others timeout -k 5 60 "$@" >"$t/same" 2>&1
+    LD_PRELOAD=$others timeout -k 5 "$limit" "$@" >"$t/same" 2>&1
     plain_status=$?
     echo "$plain_status" >"$t/same.status"
     with "$preload" 2 "$@" >"$t/ferry" 2>&1
@@ -94,25 +96,26 @@ same()
     fi
 }
 
-# quiet NAME COMMAND...: same output in every mode, with and without predicate.
+# quiet NAME COMMAND...: same output in every mode, with and without predicate; for
+# ./check in every mode with one of them.
 quiet()
 {
-    name=$1
+    name=$1 pairs="0$preload 0$small 1$preload 1$small 2$preload 2$small 3$preload 3$small 4$preload 4$small"
+    [ -n "$all" ] || pairs="0$small 1$preload 2$preload 3$small 4$preload"
     shift
-    LD_PRELOAD=$others timeout -k 5 60 "$@" >"$t/plain" 2>&1
+    LD_PRELOAD=$others timeout -k 5 "$limit" "$@" >"$t/plain" 2>&1
     plain_status=$?
-    for mode in 0 1 2 3 4; do
-        for object in "$preload" "$small"; do
-            with "$object" $mode "$@" >"$t/ferry" 2>&1
-            ferry_status=$?
-            if ! cmp -s "$t/plain" "$t/ferry" ||
-                [ "$plain_status" != "$ferry_status" ]; then
-                echo "# mode $mode, ${object##*/}, status $ferry_status ($plain_status)"
-                diff "$t/plain" "$t/ferry" | sed 's/^/# /'
-                not_ok "$name"
-                return
-            fi
-        done
+    for pair in $pairs; do
+        object=${pair#?} mode=${pair%"$object"}
+        with "$object" "$mode" "$@" >"$t/ferry" 2>&1
+        ferry_status=$?
+        if ! cmp -s "$t/plain" "$t/ferry" ||
+            [ "$plain_status" != "$ferry_status" ]; then
+            echo "# mode $mode, ${object##*/}, status $ferry_status ($plain_status)"
+            diff "$t/plain" "$t/ferry" | sed 's/^/# /'
+            not_ok "$name"
+            return
+        fi
     done
     ok "$name, any mode"
 }
@@ -224,7 +227,7 @@ compile -rdynamic -o "$t/closing" "$here/closing.c" -lpthread
 others=$t/closer.so fake=$engine engine=/nonexistent
 for action in called new at-once memory; do
     set -- "$t/closing" $action "$t/closed1.so" "$t/b/closed2.so"
-    LD_PRELOAD=$others timeout -k 5 60 "$@" >"$t/plain" 2>&1
+    LD_PRELOAD=$others timeout -k 5 "$limit" "$@" >"$t/plain" 2>&1
     echo "$?" >"$t/plain.status"
     with "$small" 2 "$@" >"$t/ferry" 2>&1
     echo "$?" >"$t/ferry.status"
@@ -355,7 +358,7 @@ for isa in avx avx512; do
     fi
 done
 same "nested calls are decided once" 2 "$t/abi" nested
-same "threads: every call arrives" 12000 "$t/abi" threads
+same "threads: every call arrives" 12003 "$t/abi" threads warm
 # Nine calls a thread: each is offloaded, for those that were left are given up.
 same "jumps out of a call, with the mask" 18 "$t/abi" left mask
 same "jumps out of a call, without it" 18 "$t/abi" left
@@ -389,9 +392,8 @@ make_preload "$t/steps.so" 'work c I a0 a0 a0 * a0 a0 a0 * * + * 1000 >' \
     'sum_varargs c I' 'set_error c I'
 cp "$t/libother.so" "$t/hidden/libsteps.so"
 # unwinds NAME MODES FLAGS: at every instruction of the preload object. A minute of
-# single steps in all; ./check without --both steps through calls only.
-all=yes
-[ "${FERRY_TEST_TIER-}" != edit ] || all=
+# single steps in all; ./check without --both steps through calls only, and unwinds at
+# each seventh instruction.
 unwinds()
 {
     name=$1 modes=$2
@@ -400,12 +402,12 @@ unwinds()
     compile -o "$t/steps" "$here/steps.c" $link -Wl,-rpath,"$t/hidden" "$@"
     for action in calls ${all:+"open $t/libother.so" "open libsteps.so"}; do
         # shellcheck disable=SC2086
-        LD_PRELOAD='' timeout -k 5 60 "$t/steps" $action >"$t/plain" 2>&1
+        LD_PRELOAD='' timeout -k 5 "$limit" "$t/steps" $action >"$t/plain" 2>&1
         for mode in $modes; do
             "$build/tests/preload/make_preload" record "$t/record" 20
             # shellcheck disable=SC2086
             LD_PRELOAD=$t/steps.so FERRY_SETTINGS="mode=$mode;engine=$engine;explain=$log;record=$t/record" \
-                timeout -k 5 500 "$t/steps" $action >"$t/ferry" 2>&1
+                timeout -k 5 "$(patient 500)" "$t/steps" $action >"$t/ferry" 2>&1
             ferry_status=$?
             if [ $ferry_status != 0 ] || ! cmp -s "$t/plain" "$t/ferry"; then
                 echo "# $action, mode $mode, status $ferry_status"
@@ -415,7 +417,7 @@ unwinds()
             fi
         done
     done
-    ok "unwinding by $name, at every instruction"
+    ok "unwinding by $name, at $each instruction"
 }
 unwinds "libgcc" "2${all:+ 3}"
 [ -z "$all" ] || unwinds "backtrace()" 2 -DWITH_BACKTRACE # libgcc's tables, too
@@ -499,8 +501,8 @@ counted "counters, engine declines" 4 \
     "calls=2 unsupported=2 timed=1 " "$t/abi" errno-only
 counted "counters, nested" 3 "calls=1 too-small=1 timed=1 calls=1 too-small=1 \
 timed=1 " "$t/abi" nested
-counted "counters, threads" 3 "calls=4000 too-small=4000 timed=1 calls=4000 \
-too-small=4000 timed=1 calls=4000 too-small=4000 timed=1 " "$t/abi" threads
+counted "counters, threads" 3 "calls=4001 too-small=4001 timed=1 calls=4001 \
+too-small=4001 timed=1 calls=4001 too-small=4001 timed=1 " "$t/abi" threads warm
 counted "counters, child processes" 3 "calls=3 too-small=3 timed=1 calls=2 \
 too-small=2 timed=1 " "$t/abi" fork
 

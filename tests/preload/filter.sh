@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tap.sh"
 
 cc=${CC:-cc}
-build=${FERRY_BUILDDIR:?}
+build=${FERRY_BUILDDIR:?} limit=$(patient 60)
 $cc --version >/dev/null 2>&1 || skip_all "no C compiler"
 grep -q '^Seccomp:' /proc/self/status || skip_all "no seccomp filter can be set"
 
@@ -22,7 +22,7 @@ numbers=$(seq 0 79)
 compile()
 {
     # shellcheck disable=SC2046,SC2086
-    $cc -O1 -g -w "-DFUNCTIONS(F)=$(printf 'F(%s) ' $numbers)" "$here/filter.c" \
+    $cc -O1 -w "-DFUNCTIONS(F)=$(printf 'F(%s) ' $numbers)" "$here/filter.c" \
         "$@" || {
         not_ok "compile $*"
         finish
@@ -39,12 +39,12 @@ done
 # filtered WHICH CALLS [MODE]: so many calls reach the engine.
 filtered()
 {
-    timeout -k 5 60 "$t/program" "$1" >"$t/plain" 2>&1
+    timeout -k 5 "$limit" "$t/program" "$1" >"$t/plain" 2>&1
     status=$?
     : >"$t/log"
     LD_PRELOAD=$t/preload.so \
         FERRY_SETTINGS="mode=${3:-2};engine=$engine;explain=$t/log" \
-        timeout -k 5 60 "$t/program" "$1" >"$t/ferry" 2>&1
+        timeout -k 5 "$limit" "$t/program" "$1" >"$t/ferry" 2>&1
     equal "$1, mode ${3:-2}: status" "$?" "$status"
     equal "$1, mode ${3:-2}: output" "$(cat "$t/ferry")" "$(cat "$t/plain")"
     equal "$1, mode ${3:-2}: calls of the engine" "$(wc -l <"$t/log")" "$2"

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tap.sh"
 
 cc=${CC:-cc}
-build=${FERRY_BUILDDIR:?}
+build=${FERRY_BUILDDIR:?} limit=$(patient 60)
 $cc --version >/dev/null 2>&1 || skip_all "no C compiler"
 
 t=$(mktemp -d "${TMPDIR:-/tmp}/ferry-kept.XXXXXX") || exit 99
@@ -17,7 +17,7 @@ engine=$build/tests/preload/.libs/fake_engine.so
 
 compile()
 {
-    $cc -O1 -g -w "$here/kept.c" "$@" || {
+    $cc -O1 -w "$here/kept.c" "$@" || {
         not_ok "compile $*"
         finish
     }
@@ -49,14 +49,14 @@ kept()
 {
     wanted=$1
     shift
-    timeout -k 5 60 "$t/program" "$@" >"$t/plain" 2>&1
+    timeout -k 5 "$limit" "$t/program" "$@" >"$t/plain" 2>&1
     status=$?
     name=$(echo "$*" | sed "s|$t/||g")
     for mode in 0 1 2 3 4; do
         : >"$t/log"
         LD_PRELOAD=$t/preload.so \
             FERRY_SETTINGS="mode=$mode;engine=$engine;explain=$t/log" \
-            timeout -k 5 60 "$t/program" "$@" >"$t/ferry" 2>&1
+            timeout -k 5 "$limit" "$t/program" "$@" >"$t/ferry" 2>&1
         equal "$name, mode $mode: status" "$?" "$status"
         equal "$name, mode $mode: output" "$(cat "$t/ferry")" "$(cat "$t/plain")"
         [ $mode = 0 ] || [ "$wanted" = any ] ||

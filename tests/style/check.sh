@@ -125,7 +125,7 @@ said_in 15 "skips that are not expected are failures" \
     "(tests/skips): other x: no zsh" "(tests/skips): mute: no reason is told" \
     "3 passed, 5 failed, 6 skipped"
 # What hangs is ended, with all it started, and shown; what comes after it, too.
-try seconds=3 last=0 "script first sh -c 'setsid sleep 8765.$$ & sleep 8764.$$'" \
+try seconds="$(patient 3)" last=0 "script first sh -c 'setsid sleep 8765.$$ & sleep 8764.$$'" \
     "script next sleep 8763.$$"
 said_in 999 "what hung is shown" ", sleep, S, " ": sleep 8764.$$" \
     "not ok - no end within " " s: sh -c setsid sleep 8765.$$" \
@@ -139,13 +139,13 @@ all:
 check:
 	echo ok 1 - x >x.log; echo ':global-test-result: PASS' >x.trs; sleep 8766
 end
-try seconds=3 "source=$folder; mkdir -p \$out/slow; touch \$out/slow/config.status" \
+try seconds="$(patient 3)" "source=$folder; mkdir -p \$out/slow; touch \$out/slow/config.status" \
     "cp $folder/slow/Makefile \$out/slow/Makefile" "tests slow"
 said_in 4 "a stage that is ended has failed, and the tests that passed have passed" \
     " s" "slow: not ok - no end within" "1 passed, 1 failed, 0 skipped"
 # Stages beside each other: what they say in one piece, what they count in one sum.
 try lanes=2 running=0 started=0 \
-    "stage script long sh -c 'sleep 1; echo not ok 1 - late; echo 1 passed, 1 failed, 0 skipped'" \
+    "stage script long sh -c 'sleep $(patient 1); echo not ok 1 - late; echo 1 passed, 1 failed, 0 skipped'" \
     "stage script quick echo 2 passed, 0 failed, 0 skipped" \
     "stage script last echo 4 passed, 0 failed, 0 skipped" wait
 said_in 9 "stages at a time" "quick" "long: not ok 1 - late" "7 passed, 1 failed"
@@ -230,7 +230,7 @@ case ${said%% *} in
     [1-9] | 1[0-9] | 20) ok "the machine's factor" ;;
     *) not_ok "the machine's factor: $said" ;;
 esac
-said=$("$srcdir/tests/limited" --seconds 9 sh -c 'kill -9 $$' 2>&1)
+said=$("$srcdir/tests/limited" --seconds "$(patient 30)" sh -c 'kill -9 $$' 2>&1)
 equal "a test's signal is told by its status" "$?" 137
 said=$(FERRY_PATIENCE=2 FERRY_TEST_SECONDS=0.5 "$srcdir/tests/limited" sleep 8767)
 equal "a test's own limit" "$? $(grep -c 'still running' <<<"$said")" "124 2"

@@ -14,6 +14,7 @@ or before their group ("Each ...", "Both ...", "These ..."). What breaks a rule 
 in it fails, and so does a line of it that is found no longer. --write writes the list
 anew, --show prints what is found."""
 import collections
+import functools
 import glob
 import os
 import re
@@ -35,6 +36,7 @@ DECLARED = re.compile(r"^(?!static|typedef)(?=[a-zA-Z])[^;{}#/]*?\b(fy_\w+)\([^;
 GROUP = re.compile(r"/\*[\s*]*(?:Each|Both|These)\b")
 
 
+@functools.cache
 def text_of(path):
     with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
         return file.read()
@@ -89,6 +91,7 @@ def includes(rooms, paths):
                 yield f"include {path} {name}", 1
 
 
+@functools.cache
 def object_files():
     """{source without its ending: object file} of the product."""
     found = {}
@@ -103,11 +106,19 @@ def object_files():
     return found
 
 
+def symbols(*options):
+    """{source without its ending: what nm says of its object file}, by one nm for all."""
+    stems = {path: stem for stem, path in sorted(object_files().items())}
+    said = subprocess.run(["nm", *options, *stems], stdout=subprocess.PIPE, check=True,
+                          text=True).stdout
+    parts = re.split(r"^(?:Symbols from )?(\S+\.o):$", said, flags=re.M)
+    return {stems[path]: text for path, text in zip(parts[1::2], parts[2::2])}
+
+
 def objects():
     """Of each object file of the product: its source without the ending, the fy_ names
     that it defines, those of them that are functions, and those that it needs."""
-    for stem, path in sorted(object_files().items()):
-        said = subprocess.run(["nm", path], stdout=subprocess.PIPE, check=True, text=True).stdout
+    for stem, said in symbols().items():
         yield (stem, set(re.findall(r"^[0-9a-f]+ [A-TV-Z] (fy_\w+)$", said, re.M)),
                set(re.findall(r"^[0-9a-f]+ [TWi] (fy_\w+)$", said, re.M)),
                set(re.findall(r"^ +[Uw] (fy_\w+)$", said, re.M)))
@@ -214,11 +225,9 @@ def variables():
     they are too many, and the number of variables of each room, those of functions
     too. (libferry-engine.so has no other objects that keep more than words.)"""
     count, bss = collections.Counter(), 0
-    for stem, path in object_files().items():
+    for stem, said in symbols("-S", "-f", "sysv").items():
         if not stem.startswith("pager/"):
             continue
-        said = subprocess.run(["nm", "-S", "-f", "sysv", path], stdout=subprocess.PIPE, check=True,
-                              text=True).stdout
         for name, _, _, kind, size, _, section in re.findall(
                 r"^(\S+) *" + r"\|([^|\n]*)" * 6 + "$", said, re.M):
             if kind.strip() == "OBJECT" and re.match(r"[a-z]\w*(\.\d+)?$", name) and \

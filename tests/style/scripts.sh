@@ -35,11 +35,11 @@ scripts=$(find tests bench demo -type f |
             *) head -n 1 "$file" | grep -aqE '^#!.*\bpython3$' && echo "$file" ;;
         esac
     done)
-for script in $scripts; do
-    empty "python3 compiles $script" "$(python3 -c '
+# shellcheck disable=SC2086
+empty "python3 compiles every script" "$(python3 -c '
 import ast, sys
-ast.parse(open(sys.argv[1], encoding="utf-8").read(), sys.argv[1])' "$script" 2>&1)"
-done
+for path in sys.argv[1:]:
+    ast.parse(open(path, encoding="utf-8").read(), path)' $scripts 2>&1)"
 if command -v pyflakes3 >/dev/null; then
     # shellcheck disable=SC2086
     empty "Python scripts know each name that they use" \

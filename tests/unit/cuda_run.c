@@ -2,6 +2,7 @@
 /* See cuda_run.h. */
 #include "config.h"
 
+#include "tests/patience.h"
 #include "tests/unit/cuda_run.h"
 
 #include <check.h>
@@ -206,7 +207,7 @@ cuda_in_child(const char *variable, const char *value, int (*body)(void))
         if (variable != NULL) {
             (void)setenv(variable, value, 1);
         }
-        alarm(60);
+        alarm((unsigned)patient(300));
         int outcome = body();
         _exit(outcome);
     }

@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include "tests/patience.h"
 #include "tests/unit/files_client.h"
 
 #include <check.h>
@@ -138,7 +139,8 @@ files_receive(struct files_client *client, struct fy_files_message *out)
             client->in_capacity = most;
         }
         struct pollfd row = {.fd = client->socket, .events = POLLIN};
-        ck_assert_msg(poll(&row, 1, 20000) == 1, "the server says nothing");
+        ck_assert_msg(poll(&row, 1, (int)patient(60000)) == 1,
+                      "the server says nothing");
         ssize_t n = recv(client->socket, client->in + client->in_bytes,
                          client->in_capacity - client->in_bytes, 0);
         if (n <= 0) {

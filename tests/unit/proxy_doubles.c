@@ -14,6 +14,7 @@
 #include "annotations/commands/command.h"
 #include "annotations/model/model.h"
 #include "proxy/sandbox/sandbox.h"
+#include "tests/patience.h"
 #include "tests/unit/proxy_client.h"
 
 struct double_rules double_rules;
@@ -59,7 +60,8 @@ fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello)
 {
     (void)policy;
     if (access("stuck", F_OK) == 0) {
-        (void)sleep(30); /* a check that waits for a disk has the lock */
+        (void)sleep((unsigned)patient(
+            30)); /* a check that waits for a disk has the lock */
     }
     hello->landlock = 7;
 }
@@ -76,7 +78,8 @@ fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
         return FY_ERR_UNSUPPORTED;
     }
     if (faccessat(*out_fd, "stuck", F_OK, 0) == 0) {
-        (void)sleep(30); /* it is on a disk that does not answer */
+        (void)sleep(
+            (unsigned)patient(30)); /* it is on a disk that does not answer */
     }
     return 0;
 }
@@ -112,7 +115,8 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     (void)invocation;
     const char *slash = strrchr(spec->tool.path.at, '/');
     if (slash && strcmp(slash + 1, "factor") == 0) {
-        (void)sleep(30); /* its files are on a disk that does not answer */
+        (void)sleep((unsigned)patient(
+            30)); /* its files are on a disk that does not answer */
     }
     if (double_rules.refuse_tool && slash &&
         strcmp(slash + 1, double_rules.refuse_tool) == 0) {
@@ -174,7 +178,7 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
     (void)env;
     memset(out, 0, sizeof *out);
     if (strcmp(name, "numfmt") == 0) {
-        (void)sleep(30); /* its words are many */
+        (void)sleep((unsigned)patient(30)); /* its words are many */
     }
     if (strcmp(name, "reboot") == 0) {
         fy_buffer_add(why, "no such block");

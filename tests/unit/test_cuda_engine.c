@@ -26,6 +26,7 @@
 
 #include "pager/decide/choice.h"
 #include "pager/device/cuda/driver.h"
+#include "tests/patience.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
@@ -420,7 +421,7 @@ START_TEST(test_processes_share_a_card)
         ck_assert_int_ge(pids[i], 0);
         if (pids[i] == 0) {
             int offloaded = 0;
-            alarm(250);
+            alarm((unsigned)patient(250));
             engine_start_on_card("memory=8M;");
             /* The last one goes on until it is killed. */
             for (int n = 0; n < 6 || i == PROCESSES; n++) {

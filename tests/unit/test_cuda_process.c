@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "pager/device/cuda/internal.h"
+#include "tests/patience.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 #include "tests/unit/possible.h"
@@ -67,7 +68,7 @@ START_TEST(test_fork_while_busy)
         pid_t pid = fork();
         ck_assert_int_ge(pid, 0);
         if (pid == 0) {
-            alarm(20);
+            alarm((unsigned)patient(60));
             int outcome = use_inherited(&run);
 #ifndef __SANITIZE_ADDRESS__ /* what gone threads had in hand is no leak */
             if (round % 4 == 0) {
@@ -122,7 +123,7 @@ exit_while_busy(void)
     }
     (void)pthread_detach(thread);
     usleep((useconds_t)(getpid() % 17) * 1000);
-    alarm(10);
+    alarm((unsigned)patient(60));
     exit(0); /* NOLINT(concurrency-mt-unsafe): that is the test */
 }
 
@@ -154,7 +155,7 @@ use_after_exit(void)
         return 3;
     }
     cuda_run_enqueue(&shared, true);
-    alarm(10);
+    alarm((unsigned)patient(60));
     exit(0); /* NOLINT(concurrency-mt-unsafe): that is the test */
 }
 
@@ -368,7 +369,7 @@ load_library(void *unused)
 /* The device is open, but its streams have no handles of cuBLAS yet. */
 START_TEST(test_constructor_with_an_open_device)
 {
-    alarm(100);
+    alarm((unsigned)patient(100));
     in_constructor = USE_OPEN;
     ck_assert(cuda_run_begin(&constructed, CUDA_RUN_BYTES));
     void *library = load_library(NULL);
@@ -392,7 +393,7 @@ START_TEST(test_another_thread_loads)
     struct cuda_run run;
     pthread_t loader;
     void *library;
-    alarm(100);
+    alarm((unsigned)patient(100));
     in_constructor = WAIT;
     ck_assert_int_eq(pthread_barrier_init(&loading, NULL, 2), 0);
     ck_assert_int_eq(pthread_create(&loader, NULL, load_library, NULL), 0);
@@ -419,7 +420,7 @@ START_TEST(test_constructor_runs_without)
     struct fy_device *device;
     (void)snprintf(path, sizeof path, "%s/tests/unit/.libs/constructor.so",
                    build == NULL ? "." : build);
-    alarm(30);
+    alarm((unsigned)patient(100));
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(library != NULL, "%s", dlerror());
     ck_assert_int_eq(constructed.status, FY_ERR_BUSY);
@@ -592,7 +593,8 @@ START_TEST(test_idle_memory_goes_back)
         if (_i == 1) {
             ck_assert_uint_ge(free_bytes(driver), before - (64 << 20));
         }
-        for (int i = 0; i < 3000 && free_bytes(driver) < before; i++) {
+        for (long i = patient(6000); i > 0 && free_bytes(driver) < before;
+             i++) {
             usleep(10000);
         }
         ck_assert_uint_eq(free_bytes(driver), before);
@@ -695,7 +697,8 @@ START_TEST(test_bound_thread)
     /* One block of slots for each of them. */
     unsigned long wanted = (unsigned long)CPU_COUNT(&all);
     wanted = wanted > 12 ? 12 : wanted;
-    for (int i = 0; i < 3000 && cuda_count("cuMemHostAlloc") < wanted; i++) {
+    for (long i = patient(6000); i > 0 && cuda_count("cuMemHostAlloc") < wanted;
+         i++) {
         usleep(10000);
     }
     ck_assert_uint_ge(cuda_count("cuMemHostAlloc"), wanted);
@@ -746,7 +749,7 @@ START_TEST(test_idle_workspace_goes_back)
         cuda_run_enqueue(&run, true);
         cuda_run_drain(&run);
         ck_assert_int_eq(run.status, 0);
-        for (int i = 0; i < 3000 && kept_bytes(m) > info_bytes; i++) {
+        for (long i = patient(6000); i > 0 && kept_bytes(m) > info_bytes; i++) {
             usleep(10000);
         }
         ck_assert_uint_eq(kept_bytes(m), info_bytes);

@@ -32,6 +32,7 @@
 #include "pager/device/cuda/driver.h"
 #include "pager/device/cuda/users.h"
 #include "pager/device/cuda/watch.h"
+#include "tests/patience.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
@@ -607,7 +608,7 @@ START_TEST(test_in_a_child)
     start("register=64MiB;");
     pid_t child = fork();
     if (child == 0) {
-        alarm(200);
+        alarm((unsigned)patient(200));
         make_registered(operand_in(map(MAP_BYTES)), false);
         _exit(0);
     }

@@ -20,6 +20,7 @@
 
 #include "pager/device/cuda/internal.h"
 #include "pager/device/cuda/share.h"
+#include "tests/patience.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 #include "tests/unit/runner.h"
@@ -56,7 +57,7 @@ start(void (*body)(int from, int to))
     other.pid = fork();
     ck_assert_int_ge(other.pid, 0);
     if (other.pid == 0) {
-        alarm(200);
+        alarm((unsigned)patient(200));
         close(there[1]);
         close(back[0]);
         body(there[0], back[1]);
@@ -430,7 +431,7 @@ seconds_from_now(int seconds)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += seconds;
+    until.tv_sec += patient(seconds);
     return until;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/baddevice/device.h"
+#include "tests/patience.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/engine_rig.h"
 #include "tests/unit/possible.h"
@@ -403,7 +404,7 @@ expect_child(void)
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         int wrong = 0;
-        alarm(20);
+        alarm((unsigned)patient(60));
         many_products(&wrong);
         _exit(wrong);
     }

@@ -19,10 +19,10 @@
 
 #include "proxy/wire/wire.h"
 #include "tests/badlink/fault.h"
+#include "tests/patience.h"
 #include "tests/unit/runner.h"
 
-#define PATIENT_MS \
-    20000 /* what comes at once may take that on a loaded machine */
+#define PATIENT_MS ((int)patient(60000)) /* for what comes at once */
 
 static int near_fd, far_fd;
 
@@ -409,7 +409,7 @@ START_TEST(wires_notice)
     while (!client.closed && !client.broken) {
         step(&client, 1);
         step(&server, 1);
-        ck_assert_double_le(seconds() - began, 20);
+        ck_assert_double_le(seconds() - began, (double)patient(60));
     }
     ck_assert_int_eq(client.ended, cases[_i].whole);
     ck_assert(!client.spoilt);

@@ -17,6 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "tests/patience.h"
 #include "tests/unit/files_client.h"
 #include "tests/unit/runner.h"
 
@@ -318,7 +319,7 @@ START_TEST(what_is_open_at_the_client_is_held)
     ck_assert(fy_files_number_take(&answer.data, &number));
     ck_assert_uint_eq(answer.data.n, 0);
     /* Nothing is open for writing, a moment after the write. */
-    for (int i = 0; i < 100 && is_open_for_writing("f"); i++) {
+    for (long i = patient(1200); i > 0 && is_open_for_writing("f"); i--) {
         (void)usleep(50000);
     }
     ck_assert(!is_open_for_writing("f"));
@@ -560,7 +561,7 @@ START_TEST(list_tells_a_large_folder_in_parts)
     ck_assert_uint_lt(told.entries, 5000);
     some.length = 64 << 20; /* enough */
     /* It says that it changed meanwhile as long as what was just made is news. */
-    for (int i = 0; i < 100; i++) {
+    for (long i = patient(3000); i > 0; i--) {
         ck_assert_int_eq(call(some), 0);
         told = take_list();
         if (told.whole == 2) {

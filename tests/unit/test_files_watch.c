@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/patience.h"
 #include "tests/unit/files_client.h"
 #include "tests/unit/runner.h"
 
@@ -213,7 +214,7 @@ START_TEST(what_has_no_event_is_told_all_the_same)
     char *map = mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ck_assert_ptr_ne(map, MAP_FAILED);
     (void)watch("");
-    (void)usleep(500000); /* it is looked at */
+    (void)usleep((useconds_t)patient(500000)); /* it is looked at */
     barrier();
     files_put("g", "1"); /* an event of its neighbour hides nothing */
     map[0] = 'x';

@@ -28,6 +28,7 @@
 
 #include "proxy/client/holders.h"
 #include "proxy/storage/work.h"
+#include "tests/patience.h"
 #include "tests/unit/nocall.h"
 #include "tests/unit/runner.h"
 
@@ -97,9 +98,9 @@ START_TEST(test_scan)
 {
     enum fy_hidden hidden;
     pid_t reader = start(true, false), writer = start(false, true);
-    const struct fy_holder *one, *two;
+    const struct fy_holder *one = NULL, *two = NULL;
     /* Until both have closed what they do not hold, and sleep. */
-    for (int i = 0; i < 500; i++) {
+    for (long i = patient(6000); i > 0; i--) {
         ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
         one = find(reader);
         two = find(writer);
@@ -167,7 +168,7 @@ START_TEST(failing_call_hides_no_holder_silently)
     }
     enum fy_hidden hidden;
     bool ready = false;
-    for (int i = 0; i < 500 && !ready; i++) {
+    for (long i = patient(6000); i > 0 && !ready; i--) {
         ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
         ready = find(writer) && find(writer)->writes;
         (void)poll(NULL, 0, _i % 2 ? 20 : 0);
@@ -203,13 +204,13 @@ START_TEST(test_a_first_thread_that_ended)
         pthread_exit(NULL);
     }
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    for (int i = 0; i < 3000 && !strstr(text, ") Z "); i++) {
+    for (long i = patient(6000); i > 0 && !strstr(text, ") Z "); i--) {
         FILE *file = fopen(path, "re");
         ck_assert(file && fgets(text, sizeof text, file));
         (void)fclose(file);
         (void)poll(NULL, 0, 10);
     }
-    for (int i = 0; i < 500 && !(one && one->settled); i++) {
+    for (long i = patient(6000); i > 0 && !(one && one->settled); i--) {
         ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
         one = find(pid);
         ck_assert(one && one->writes && !one->reads);
@@ -335,7 +336,7 @@ START_TEST(test_settled)
     ck_assert_int_eq(mkfifo(fifo, 0600), 0);
     for (enum act act = OPENS_FILE; act <= COMPUTES; act++) {
         pid_t pid = start_act(act, fifo);
-        bool settled = settles(pid, wanted[act] ? 20000 : 300);
+        bool settled = settles(pid, wanted[act] ? (int)patient(60000) : 300);
         ck_assert_msg(settled == wanted[act] || !has_syscall(pid), "act %d",
                       act);
         stop(pid);
@@ -348,13 +349,13 @@ START_TEST(test_settled)
     stop(pid);
     /* It has, before anyone asked for its pipe: as a shell in a long script. */
     pid = start_act(COMPUTES, fifo);
-    for (int i = 0; i < 2000 && cpu_ms(pid) < 700; i++) {
+    for (long i = patient(6000); i > 0 && cpu_ms(pid) < 700; i--) {
         (void)poll(NULL, 0, 10);
     }
     ck_assert_int_ge(cpu_ms(pid), 700);
     ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
     ck_assert(find(pid) && !find(pid)->settled);
-    ck_assert(settles(pid, 20000));
+    ck_assert(settles(pid, (int)patient(60000)));
     stop(pid);
     (void)unlink(fifo);
     (void)rmdir(folder);

@@ -18,6 +18,7 @@
 #include "annotations/model/model.h"
 #include "pager/device/host_memory.h"
 #include "tests/baddevice/device.h"
+#include "tests/patience.h"
 #include "tests/unit/runner.h"
 
 /* --- launches --- */
@@ -405,7 +406,7 @@ START_TEST(test_fork_while_copying)
         pid_t pid = fork();
         ck_assert_int_ge(pid, 0);
         if (pid == 0) {
-            alarm(10);
+            alarm((unsigned)patient(60));
             _exit(use_inherited(device, in, event, buffer));
         }
         int status;

@@ -16,6 +16,7 @@
 
 #include "proxy/wire/transport.h"
 #include "proxy/wire/transports.h"
+#include "tests/patience.h"
 #include "tests/unit/runner.h"
 
 START_TEST(test_good_places)
@@ -222,7 +223,7 @@ greet(const char *script, struct fy_link *link, struct fy_buffer *why)
     int status;
     while ((status = fy_link_greet(link, why)) == FY_ERR_BUSY) {
         struct pollfd readable = {.fd = link->in, .events = POLLIN};
-        ck_assert_int_eq(poll(&readable, 1, 10000), 1);
+        ck_assert_int_eq(poll(&readable, 1, (int)patient(60000)), 1);
     }
     unlink(path);
     return status;
@@ -239,7 +240,7 @@ START_TEST(test_greeting)
                            &link, &why),
                      0);
     struct pollfd readable = {.fd = link.in, .events = POLLIN};
-    ck_assert_int_eq(poll(&readable, 1, 10000), 1);
+    ck_assert_int_eq(poll(&readable, 1, (int)patient(60000)), 1);
     ck_assert_int_eq(read(link.in, rest, sizeof rest), 4);
     ck_assert_str_eq(rest, "wire");
     fy_link_close(&link, 10000);
@@ -294,7 +295,7 @@ START_TEST(test_missing_program)
     ck_assert_int_eq(fy_place_parse("loopback:///x", &place, NULL), 0);
     ck_assert_int_eq(fy_link_open(&place, "/no/such/ferry", &why, &link), 0);
     struct pollfd readable = {.fd = link.in, .events = POLLIN};
-    ck_assert_int_eq(poll(&readable, 1, 10000), 1);
+    ck_assert_int_eq(poll(&readable, 1, (int)patient(60000)), 1);
     ck_assert_int_eq(fy_link_greet(&link, &why), FY_ERR_IO);
     ck_assert_str_eq(said, "/no/such/ferry: No such file or directory");
     fy_link_close(&link, 1000);

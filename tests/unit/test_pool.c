@@ -16,6 +16,7 @@
 #endif
 
 #include "pager/execute/pool.h"
+#include "tests/patience.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -210,7 +211,8 @@ START_TEST(test_forked)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        alarm(LONG); /* a sanitizer's malloc may be locked here for ever */
+        alarm((unsigned)patient(
+            LONG)); /* a sanitizer's malloc may be locked here for ever */
         fy_pool_after_fork_child(&pool);
         enum fy_reason reason = take(10 * TOTAL, LONG, &mine);
         _exit(reason == FY_REASON_NONE && mine.budget_bytes == TOTAL ? 0 : 1);

@@ -18,6 +18,7 @@
 
 #include "proxy/server/run.h"
 #include "proxy/wire/process.h"
+#include "tests/patience.h"
 #include "tests/unit/proxy_client.h"
 #include "tests/unit/runner.h"
 
@@ -121,7 +122,7 @@ leads_a_session(void)
         (void)signal(SIGHUP, SIG_DFL);
         (void)signal(SIGALRM, SIG_DFL);
         (void)setsid();
-        alarm(60);
+        alarm((unsigned)patient(300));
         for (;;) {
             pause();
         }

@@ -29,6 +29,7 @@
 #include "proxy/sandbox/policy.h"
 #include "proxy/sandbox/walk.h"
 #include "proxy/storage/tools.h"
+#include "tests/patience.h"
 #include "tests/unit/nocall.h"
 #include "tests/unit/nomem.h"
 #include "tests/unit/possible.h"
@@ -39,7 +40,6 @@
 
 enum {
     MOST_CALLS = 5000, /* of one check */
-    WAIT_MS = 20000,   /* for a child that was told to end */
 };
 
 enum {
@@ -245,7 +245,7 @@ static bool
 children_end(void)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    for (unsigned i = 0; i < WAIT_MS; i++) {
+    for (long i = patient(60000); i > 0; i--) { /* they were told to end */
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0) {
             return errno == ECHILD;
@@ -458,12 +458,16 @@ begin(const struct asked *asked, int end)
     return true;
 }
 
-/* Between the calls of a try that fail: with sanitizers, which take their time, some. */
+/* Returns the distance of the calls and allocations that fail: larger for ./check, and
+ * with sanitizers, which are slow. All errors come, because it is no multiple of 3. */
 static unsigned
 step(void)
 {
     const char *sanitized = getenv("FERRY_SANITIZED");
-    return sanitized && *sanitized ? 4 : 1;
+    const char *tier = getenv("FERRY_TEST_TIER");
+    return tier && strcmp(tier, "edit") == 0 ? 7
+           : sanitized && *sanitized         ? 4
+                                             : 1;
 }
 
 START_TEST(failing_call_refuses_stage_or_leaves_it_confined)

@@ -20,6 +20,7 @@
 #include "annotations/model/model.h"
 #include "shim/calls/object.h"
 #include "shim/calls/shim.h"
+#include "tests/patience.h"
 #include "tests/unit/runner.h"
 
 #undef fy_image /* the struct is meant here */
@@ -646,7 +647,7 @@ START_TEST(a_child_has_the_lock_free)
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        alarm(20);
+        alarm((unsigned)patient(60));
         _exit(fy_lock() ? 7 : 1);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);

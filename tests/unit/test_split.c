@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "proxy/server/split.h"
+#include "tests/patience.h"
 #include "tests/unit/runner.h"
 
 extern char **environ;
@@ -267,14 +268,18 @@ START_TEST(test_parts_that_are_no_use_any_more)
                                              .pure = true,
                                              .split = FY_SPLIT_LINES,
                                              .merge = FY_MERGE_CONCAT};
-    char **differs =
-        ARGV("awk", "/mark/ { seen = 1 } END { print NR; if (NR > 2000) {"
-                    "printf(\"%200d\", 0) } else if (seen) {"
-                    "system(\"sleep 0.5\"); print \"x\" >\"/dev/stderr\" } }");
+    char nap[32];
+    (void)snprintf(nap, sizeof nap, "nap=sleep %.1f",
+                   (double)patient(500) / 1000);
+    char **differs = ARGV("awk", "-v", nap,
+                          "/mark/ { seen = 1 } END { print NR; if (NR > 2000) {"
+                          "printf(\"%200d\", 0) } else if (seen) {"
+                          "system(nap); print \"x\" >\"/dev/stderr\" } }");
     write_input(5000, true, "mark\n");
-    check_command(ARGV("awk", "{ print } /mark/ && NR < 2000 {"
-                              "system(\"sleep 0.5\");"
-                              "print \"x\" >\"/dev/stderr\" }"),
+    check_command(ARGV("awk", "-v", nap,
+                       "{ print } /mark/ && NR < 2000 {"
+                       "system(nap);"
+                       "print \"x\" >\"/dev/stderr\" }"),
                   0, FY_MERGE_CONCAT, false, true);
     struct outcome parts = run(differs, 3, &invocation, false, SIZE_MAX);
     ck_assert(parts.split && WIFEXITED(parts.status));
