@@ -35,6 +35,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 os.pardir))
 sys.dont_write_bytecode = True
 
+from patience import patient  # noqa: E402  pylint: disable=wrong-import-position
 from sample import Sample  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
@@ -44,7 +45,7 @@ FERRY = os.path.join(BUILD, "ferry")
 STUB = os.path.join(BUILD, "ferry-stub")
 INJECT = os.path.join(BUILD, "tests/faults/inject")
 NOMEM = os.path.join(BUILD, "tests/faults/ferry")  # its allocations can fail
-SECONDS = 30
+SECONDS = int(patient(30))
 RECORDS = 3  # runs differ: an interrupt, a process that is ready sooner
 TRIES = 3    # runs for a fault to occur in
 

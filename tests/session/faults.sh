@@ -24,7 +24,7 @@ run()
         sh -c "$script" 2>&1
     else
         # Descriptors beyond 2 would be an open file of the commands.
-        timeout -k 2 90 "$build/ferry" run --no-discover --force --device none \
+        timeout -k 5 "$limit" "$build/ferry" run --no-discover --force --device none \
             --mount "$work/data=$(badlink "$1" "$work/data")" -- \
             sh -c "$script" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
         echo "status $?" | grep -v 'status 0'
@@ -62,7 +62,7 @@ equal "killed readers" "$(run both,delay=150ms)" "$wanted"
 # A signal that comes there when all was written there, but not here.
 # shellcheck disable=SC2016 # the inner shell expands it
 script='for t in 0.35 0.45 0.5 0.55 0.6 0.7 0.9; do
-        { mkfifo ../p$t; sleep 4 <../p$t & r=$!; cat g >../p$t & p=$!
+        { mkfifo ../p$t; sleep 99 <../p$t & r=$!; cat g >../p$t & p=$!
         sleep $t; kill $p; wait $p; echo $?; kill $r; rm ../p$t; } &
         wait
     done 2>/dev/null; echo ended'
@@ -70,21 +70,21 @@ wanted=$(run none)
 equal "killed while its reader rests" "$(run both,delay=150ms)" "$wanted"
 
 # One that only waits for what it left in the background ends by a signal.
-timeout -k 5 2 "$build/ferry" run --no-discover --force --device none \
+timeout -k "$(patient 20)" 2 "$build/ferry" run --no-discover --force --device none \
     --mount "$work/data=loopback://$work/data" -- \
-    sh -c 'cat f f f f 2>/dev/null | sleep 8 & sleep 0.3' \
+    sh -c 'cat f f f f 2>/dev/null | sleep '$(($(patient 20) + 9))' & sleep 0.3' \
     3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 equal "a signal while it waits for the background" $? 124
 
 # A proxy that was asked early, whose greeting comes too late, ends by itself: what
 # it has made goes with it. The login is known by the cases above.
 mkdir "$work/tmp"
-TMPDIR="$work/tmp" timeout -k 2 90 "$build/ferry" run --no-discover --force \
+TMPDIR="$work/tmp" timeout -k 5 "$limit" "$build/ferry" run --no-discover --force \
     --device none --mount "$work/data=$(badlink down,delay=3s "$work/data")" \
     -- timeout 1 cat f 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 # Its transport may be killed before it has ended.
 tries=0
-while [ -n "$(ls "$work/tmp")" ] && [ $((tries += 1)) -lt 100 ]; do
+while [ -n "$(ls "$work/tmp")" ] && [ $((tries += 1)) -lt "$(patient 300)" ]; do
     sleep 0.1
 done
 equal "nothing is left of early requests" "$(ls "$work/tmp")" ""
@@ -93,7 +93,7 @@ equal "nothing is left of early requests" "$(ls "$work/tmp")" ""
 mkdir "$work/full"
 if mount -t tmpfs -o size=4k none "$work/full" 2>/dev/null; then
     echo x >"$work/full/a"
-    found=$(TMPDIR="$work/full" timeout -k 2 90 "$build/ferry" run \
+    found=$(TMPDIR="$work/full" timeout -k 5 "$limit" "$build/ferry" run \
         --no-discover --force --device none \
         --mount "$work/data=loopback://$work/data" -- \
         sh -c 'tail -n 1 f' 2>/dev/null)
