@@ -35,6 +35,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 os.pardir))
 sys.dont_write_bytecode = True
 
+from chosen import EDIT  # noqa: E402  pylint: disable=wrong-import-position
+from patience import patient  # noqa: E402  pylint: disable=wrong-import-position
 from sample import Sample  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
@@ -44,8 +46,8 @@ FERRY = os.path.join(BUILD, "ferry")
 STUB = os.path.join(BUILD, "ferry-stub")
 INJECT = os.path.join(BUILD, "tests/faults/inject")
 NOMEM = os.path.join(BUILD, "tests/faults/ferry")  # its allocations can fail
-SECONDS = 30
-RECORDS = 3  # runs differ: an interrupt, a process that is ready sooner
+SECONDS = int(patient(30))
+RECORDS = 1 if EDIT else 3  # runs differ: an interrupt, a process that is ready sooner
 TRIES = 3    # runs for a fault to occur in
 
 # Scripts, started in the mounted folder; $OUT is a local one.
@@ -405,7 +407,7 @@ def places_of(number, site):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="every case")
-    parser.add_argument("--sample", type=int, default=30)
+    parser.add_argument("--sample", type=int, default=10 if EDIT else 30)
     parser.add_argument("--seed", type=int)
     Sample.arguments(parser)
     parser.add_argument("--only", help="a regular expression for case names")

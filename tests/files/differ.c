@@ -19,6 +19,7 @@
 #include "config.h"
 
 #include "tests/files/differ.h"
+#include "tests/patience.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -380,7 +381,7 @@ run_all(struct side sides[2])
         bool clean = true;
         test_name(&tests[i], running, sizeof(running));
         for (unsigned s = 0; s < 2; s++) {
-            alarm(CASE_SECONDS);
+            alarm((unsigned)patient(CASE_SECONDS));
             clean = run(&sides[s], &tests[i]) && clean;
         }
         alarm(0);

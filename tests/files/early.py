@@ -14,7 +14,6 @@ import time
 import mounts
 import tap
 
-SEEN_S = 8.0  # as in model.py
 # Creates a file as far as the second word says, says so, and does what the third does.
 PROGRAM = r'''
 import errno, fcntl, mmap, os, sys
@@ -182,7 +181,7 @@ def tree(top):
 
 def settled(*tops):
     """The trees, once they are the same or time is over."""
-    until = time.monotonic() + SEEN_S
+    until = time.monotonic() + mounts.SEEN_S
     while True:
         trees = [tree(top) for top in tops]
         if all(one == trees[0] for one in trees) or time.monotonic() > until:
@@ -195,7 +194,7 @@ def fill(there, here=None):
     os.makedirs(there)
     with open(there + "/old", "w", encoding="ascii") as file:
         file.write("old text\n")
-    until = time.monotonic() + SEEN_S
+    until = time.monotonic() + mounts.SEEN_S
     while here and tree(here) != tree(there) and time.monotonic() < until:
         time.sleep(0.01)
 
@@ -276,7 +275,7 @@ def appended(mount):
             file.write("theirs\n" * 5)
     run.wait()
     wanted, found = "theirs\n" * 5 + "mine\nend\n", ""
-    until = time.monotonic() + SEEN_S  # no close has waited
+    until = time.monotonic() + mounts.SEEN_S  # no close has waited
     while found != wanted and time.monotonic() < until:
         time.sleep(0.01)
         with open(there + "/new", encoding="ascii") as file:
@@ -295,7 +294,7 @@ def folder_times(mount):
             pass
         os.stat(here)
         time.sleep(0.2)
-        until = time.monotonic() + SEEN_S
+        until = time.monotonic() + mounts.SEEN_S
         while (about := os.stat(here).st_mtime_ns) != os.stat(there).st_mtime_ns and \
                 time.monotonic() < until:
             time.sleep(0.05)

@@ -12,9 +12,9 @@ import time
 
 import mounts
 import tap
+from mounts import patient
 
-HELD_S = 0.5  # a file that is open so long is held
-SEEN_S = 8.0  # as in model.py
+HELD_S = patient(0.5)  # a file that is open so long is held
 OLD = b"the old contents of the file\n" * 800
 # Opens the file as the second word says, waits for a line, and says what it finds.
 PROGRAM = r'''
@@ -110,7 +110,7 @@ def looks(path):
 
 
 def wait_for(path):
-    until = time.monotonic() + SEEN_S
+    until = time.monotonic() + mounts.SEEN_S
     while not os.path.exists(path) and time.monotonic() < until:
         time.sleep(0.01)
 
@@ -155,7 +155,7 @@ def all_ways(mount, killed):
         for top in (mount.plain, mount.export):
             GOES[goes](os.path.join(top, name))
     for (how, goes, name), pair in zip(rows, runs):
-        until = time.monotonic() + SEEN_S
+        until = time.monotonic() + mounts.SEEN_S
         here, there = (os.path.join(top, name) for top in (mount.mnt, mount.export))
         while looks(here) != looks(there) and time.monotonic() < until:
             time.sleep(0.01)
@@ -168,7 +168,7 @@ def all_ways(mount, killed):
 
 
 def given_back(mount):
-    until = time.monotonic() + SEEN_S
+    until = time.monotonic() + mounts.SEEN_S
     while descriptors(mount) and time.monotonic() < until:
         time.sleep(0.1)
     tap.ok("nothing is held any more", not descriptors(mount), descriptors(mount))
@@ -191,7 +191,7 @@ def many(mount):
 def run_there(mount):
     """A program that was written here and runs here can be run at the storage."""
     shutil.copy("/bin/sleep", mount.mnt + "/sleep")
-    run = subprocess.Popen([mount.mnt + "/sleep", "5"])
+    run = subprocess.Popen([mount.mnt + "/sleep", str(5 + HELD_S)])
     time.sleep(HELD_S)
     done = subprocess.run([mount.export + "/sleep", "0"], check=False)
     os.unlink(mount.export + "/sleep")

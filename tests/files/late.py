@@ -13,7 +13,6 @@ import mounts
 import tap
 
 TAKEN_S = 0.4    # the kernel gives the processor back after 0.95
-SEEN_S = 8.0     # as in model.py
 LOOP = """
 import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -109,7 +108,7 @@ def case(mount, number, how, change, processor):
     got = wanted = None
     for what in ("stat", "list", "open"):
         wanted = told(plain, "%s %s/f" % (what, there))
-        until = time.monotonic() + SEEN_S
+        until = time.monotonic() + mounts.SEEN_S
         while (got := told(late, "%s %s/f" % (what, here))) != wanted and \
                 time.monotonic() < until:
             time.sleep(0.05)

@@ -19,10 +19,11 @@ sys.dont_write_bytecode = True
 
 import mounts  # noqa: E402
 import tap  # noqa: E402
+from mounts import patient  # noqa: E402
 
 LIAR = os.path.join(mounts.BUILD, "tests/files/liar")
 PATIENCE_S = 4   # of a program on a proxy that is silent
-KILLED_S = 20    # until a killed one is gone
+KILLED_S = patient(60)    # until a killed one is gone
 # Each in a process of its own: what they get is not judged, only that they end.
 VICTIMS = [
     "ls -la {m}; ls -la {m}/d; cat {m}/f1 {m}/d/f2 {m}/l | head -c 100000",
@@ -56,9 +57,9 @@ def fill(folder):
     os.symlink("d/f2", folder + "/l")
 
 
-def gone(processes):
-    """Kills them; those that had to be killed, and those that are still there."""
-    until = time.monotonic() + PATIENCE_S
+def gone(processes, seconds):
+    """Kills them after so many seconds; those that had to be killed, and those that are still there."""
+    until = time.monotonic() + seconds
     while time.monotonic() < until and any(p.poll() is None for p in processes):
         time.sleep(0.02)
     late = [p for p in processes if p.poll() is None]
@@ -90,18 +91,18 @@ def judged(lie, mount):
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL, start_new_session=True)
                for text in VICTIMS]
-    late, stuck = gone(victims)
+    late, stuck = gone(victims, patient(60) if lie in ANSWERED else PATIENCE_S)
     if lie in ANSWERED:
         tap.ok(lie + ": programs end by themselves", not late, late)
     tap.ok(lie + ": programs end or can be killed", not stuck, stuck)
     begin = time.monotonic()
     if mounts.mounted(mount.mnt):
         subprocess.run([os.path.join(mounts.BUILD, "ferry"), "umount", "--force", mount.mnt],
-                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=patient(60), check=False)
     tap.ok(lie + ": the mount goes away", not mounts.mounted(mount.mnt),
            "still there after %.1f s" % (time.monotonic() - begin))
     try:
-        status = mount.process.wait(30)
+        status = mount.process.wait(patient(60))
     except subprocess.TimeoutExpired:
         status = "it goes on"
     tap.ok(lie + ": the mount does not crash",

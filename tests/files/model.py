@@ -8,7 +8,7 @@ plain tree: each result, and what all see afterwards, must be that of the plain 
 Faults: cut (the link ends after some bytes, again and again), stall, proxy (the proxy is
 killed), server (the process next to the files is killed), client (the mount is killed and
 made anew: what was closed or synced is there), pause (SIGSTOP for a while). What the
-storage's program changed is seen within SEEN_S. --races: the programs act at once;
+storage's program changed is seen within mounts.SEEN_S. --races: the programs act at once;
 afterwards the mount and the storage must show the same. Prints the seed and, where
 something differs, the last operations. TAP."""
 import argparse
@@ -28,10 +28,10 @@ sys.dont_write_bytecode = True
 
 import mounts  # noqa: E402
 import tap  # noqa: E402
+from mounts import patient  # noqa: E402
 from worker import Worker  # noqa: E402
 
-SEEN_S = 8.0     # until a change at the storage is seen here: "ac" of 3 s, and a loaded machine
-CALL_S = 150.0   # of one call, a broken link included
+CALL_S = patient(150.0)   # of one call, a broken link included
 NAMES = ["a", "b", "c", "d.txt", "e.txt", "f", "\u00e4\u00f6", "a name"]
 LOOKS = ("stat", "get", "list", "read", "size", "readlink", "getx", "open", "close", "sync",
          "lock", "unlock")
@@ -152,7 +152,7 @@ class Model:
             got = program.tell(*call)
             if got == want:
                 break
-            if not changed or time.monotonic() - begin > SEEN_S:
+            if not changed or time.monotonic() - begin > mounts.SEEN_S:
                 raise Differs("%s: %s of %s:\n got    %s\n wanted %s" % (
                     what, call, program.name, short(got), short(want)))
             time.sleep(0.02)
@@ -333,7 +333,7 @@ def races(options, mount):
             thread.start()
         for thread in threads:
             thread.join()
-        until = time.monotonic() + SEEN_S
+        until = time.monotonic() + mounts.SEEN_S
         while True:
             seen = [program.tell("tree", "") for program in programs]
             if all(one == seen[3] for one in seen):

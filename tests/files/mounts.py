@@ -18,13 +18,17 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR") or os.path.join(SOURCE, "_build"))
 # Of another build, with a sanitizer that the proxy's sandbox cannot have.
 CLIENT = os.environ.get("FILES_CLIENT") or os.path.join(BUILD, "ferry-mount")
 SFTP = "/usr/lib/openssh/sftp-server"
-START_S = 60
+START_S = patient(60)
+SEEN_S = patient(20)  # until a change is seen on the other side: "ac" of 3 s
 
 
 class Trouble(Exception):
@@ -81,7 +85,7 @@ def command_of(pid):
         return []
 
 
-def control(pid, request, timeout=60):
+def control(pid, request, timeout=patient(60)):
     """What a ferry-mount answers, as lines (proxy/files/client/control.h)."""
     paths = [word[len("--control="):] for word in command_of(pid)
              if word.startswith("--control=")]
@@ -197,7 +201,7 @@ class Mount:
         return [pid for pid in [self.process.pid, *children(self.process.pid)]
                 if any(os.path.basename(part) == word for part in command_of(pid)[:2])]
 
-    def control(self, request, timeout=60):
+    def control(self, request, timeout=patient(60)):
         """What the control socket answers, as lines."""
         for pid in self.pids("ferry-mount"):
             return control(pid, request, timeout)
@@ -216,7 +220,7 @@ class Mount:
             if not mounted(self.mnt):
                 break
             try:
-                subprocess.run(how, stdin=subprocess.DEVNULL, capture_output=True, timeout=30,
+                subprocess.run(how, stdin=subprocess.DEVNULL, capture_output=True, timeout=patient(30),
                                check=False)
             except subprocess.TimeoutExpired:
                 pass

@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 
 import mounts  # noqa: E402
 import tap  # noqa: E402
+from mounts import patient  # noqa: E402
 
 FSX = os.path.join(mounts.BUILD, "tests/files/fsx")
 LOADS = "/usr/share/dbench/client.txt"
@@ -42,7 +43,7 @@ def run(*argv, cwd=None, timeout=900, stdin=None):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                           start_new_session=True, errors="replace", text=True) as process:
         try:
-            said, _ = process.communicate(stdin, timeout=timeout)
+            said, _ = process.communicate(stdin, timeout=patient(timeout))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             return False, "%s does not end in %d s" % (argv[0], timeout)

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "tests/files/differ.h"
+#include "tests/patience.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,13 +124,13 @@ peer_answer(struct side *side, struct peer *peer, const char *text)
         peer_answer(side, peer, "peer: " #__VA_ARGS__);       \
     } while (0)
 
-/* Waits, for at most 3 s, until the peer gets a record lock: FUSE tells of the last close of
+/* Waits, for at most 30 s on a quiet machine, until the peer gets a record lock: FUSE tells of the last close of
  * a file after close(2) has returned. */
 static void
 peer_gets(struct peer *peer, int type)
 {
     struct answer answer = {.value = -1};
-    for (int i = 0; i < 150 && answer.value < 0; i++) {
+    for (int i = 0; i < patient(1500) && answer.value < 0; i++) {
         struct timespec moment = {0, 20000000};
         nanosleep(&moment, NULL);
         peer_tell(peer, (struct order){'l', F_SETLK, type, 0, 1});

@@ -43,7 +43,7 @@ class Case:
                  fast=False, expect=(), out=None, edit=None, extra=None,
                  needs=(), memory=None, timeout=900, split=True,
                  ways=HOST_WAYS, seeds=1, cuda=(), cuda_fast=False,
-                 thread=None, source=None, solvers=False):
+                 thread=None, source=None, solvers=False, brief=None):
         self.name = name
         self.argv = argv
         self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
@@ -51,11 +51,12 @@ class Case:
         self.verdict = verdict
         self.fast = fast
         # ./check's ways: one copy of BLAS (the same calls go to any), in chunks,
-        # and what the cost model lets happen; not NumPy in chunks, a minute alone.
+        # and what the cost model lets happen; or those that the case names.
         self.brief = ()
         if fast and blas == list(ferryrun.blas_copies().values() or [None])[-1]:
-            self.brief = (("plenty" if name.startswith("numpy") else "tiny"),
-                          "default")
+            self.brief = ("tiny", "default") if brief is None else brief
+        elif brief and not fast and ways == ():
+            self.brief = brief
         self.expect = expect
         self.out = out          # a file it writes that is compared as well
         self.edit = edit        # (source, name, [(pattern, by)]): its input
@@ -180,6 +181,7 @@ def blas_cases():
                 yield Case("blas/%s/xblat%d%s" % (copy, level, p),
                            ["%s/xblat%d%s" % (folder, level, p)], path, stdin,
                            out="%sblat%d.out" % (p, level), fast=True,
+                           brief=None if level == 1 or p in "dc" else ("default",),
                            expect=_names(table, p), seeds=4,
                            cuda=_names(table, p) if level == 3 else (),
                            cuda_fast=copy + p in ("netlibd", "netlibc"),
@@ -194,6 +196,7 @@ def blas_cases():
                 yield Case("blas/%s/x%scblat%d" % (copy, p, level),
                            ["%s/x%scblat%d" % (folder, p, level)], path, stdin,
                            fast=True, expect=names, extra=extra, seeds=4,
+                           brief=None if level == 1 or p in "sz" else ("default",),
                            cuda=names if level == 3 else (),
                            cuda_fast=copy + p == "netlibz",
                            thread="full" if copy == "netlib" else None)
@@ -276,7 +279,7 @@ def lapack_cases():
             lin = "%s/xlintst%s" % (folder, p)
             yield Case("lapack/%s/xlintst%s-small" % (copy, p), [lin], path,
                        "small.in", expect=expect,
-                       fast=copy + p in ("netlibd", "openblasz"),
+                       fast=copy + p in ("netlibd", "openblasz"), brief=("default",),
                        edit=("%s/%stest.in" % (folder, p), "small.in", SMALL),
                        cuda=[p + "gemm", p + "potrf", p + "getrf"])
             if copy == "netlib":
@@ -285,6 +288,7 @@ def lapack_cases():
                            "few.in", expect=names, cuda=names, ways=(),
                            edit=("%s/%stest.in" % (folder, p), "few.in",
                                  FEW_SYSTEMS), memory="16KiB",
+                           brief=("tiny",) if p == "d" else None,
                            thread="fast" if p in "dc" else "full")
             forced = copy + p in ("netlibd", "openblasz")
             yield Case("lapack/%s/xlintst%s" % (copy, p), [lin], path,
@@ -336,7 +340,8 @@ def _eigenvalue_cases(folder, copy, path, p):
         yield Case("lapack/%s/xeigtst%s-%s" % (copy, p, word), argv, path,
                    "%s/%s.in" % (folder, word), split=False, timeout=1800,
                    ways=("default",) if word in LONG else HOST_WAYS,
-                   fast=p == "d" and word in ("glm", "gqr", "gsv", "lse"))
+                   fast=p == "d" and word in ("glm", "gqr", "gsv", "lse"),
+                   brief=None if word == "lse" else ("default",))
     for word, edit in EDITED:
         yield Case("lapack/%s/xeigtst%s-%s-small" % (copy, p, word), argv,
                    path, "small.in", expect=[p + "gemm", p + "gemv"],
@@ -357,7 +362,7 @@ def numpy_cases():
                    argv + ["-k", "TestSolve or TestInv or TestEigh or TestSVD "
                            "or TestCholesky or TestQR or TestMultiDot or "
                            "TestMatrixPower"], path,
-                   verdict=compare.pytest, fast=copy == "openblas",
+                   verdict=compare.pytest, fast=copy == "openblas", brief=("default",),
                    needs=needs, expect=["cblas_dgemm"],
                    cuda=["cblas_dgemm"])
         yield Case("numpy/%s/linalg" % copy, argv, path,
@@ -382,7 +387,7 @@ def hpcc_cases():
                        verdict=compare.hpcc, out="hpccoutf.txt",
                        edit=(source, "hpccinf.txt", edit), extra=extra,
                        needs=["hpcc", source], memory="16KiB",
-                       fast=copy == "openblas" and size == "100",
+                       fast=copy == "openblas" and size == "100", brief=("tiny",),
                        expect=["cblas_dgemm", "cblas_dtrsm"])
 
 

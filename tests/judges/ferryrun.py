@@ -12,7 +12,11 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
@@ -96,6 +100,7 @@ def execute(argv, cwd, env, stdin=None, timeout=600):
     A run that takes too long is killed with all it started: status "timeout".
     """
     import time
+    timeout = patient(timeout)
     begin = time.monotonic()
     source = open(stdin, "rb") if stdin else subprocess.DEVNULL
     try:

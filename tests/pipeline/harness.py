@@ -23,9 +23,12 @@ import threading
 import time
 import zlib
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)),
+                os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 
+import chosen  # noqa: E402
 import rig as rigs  # noqa: E402
+from patience import patient  # noqa: E402
 import signal
 
 # A shell's background and nohup ignore these; the scripts' commands die by them.
@@ -92,6 +95,7 @@ class Side:
 
     def run(self, job):
         """The answer of worker.py, or {"trouble": text}."""
+        job = dict(job, timeout=patient(job["timeout"]), linger=patient(20))
         with self.lock:
             if not self.process:
                 self.start()
@@ -137,7 +141,7 @@ class Side:
         except OSError:
             pass
         try:
-            status = process.wait(60)
+            status = process.wait(patient(60))
         except subprocess.TimeoutExpired:
             self.kill()
             process.wait()
@@ -260,7 +264,7 @@ class Bench:
         mark = os.fsencode("/" + name)
         ours = {os.readlink("/proc/%d/ns/pid" % pid)
                 for pid in self.rig.hosts.values()}
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while True:
             found = []
             for pid in os.listdir("/proc"):
@@ -511,4 +515,4 @@ def age(top):
 
 
 def wanted(pattern, name):
-    return not pattern or re.search(pattern, name)
+    return chosen.chosen(name) and (not pattern or re.search(pattern, name))

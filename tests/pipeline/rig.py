@@ -29,8 +29,12 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
 
 PORT = 22022
 CLIENT_IP, STORAGE_IP = "10.91.7.1", "10.91.7.2"
@@ -301,8 +305,8 @@ class Rig:
         self.must(host, "mkdir", "/run/sshd")
         self.must(host, "/usr/sbin/sshd", "-f", keys + "/sshd_config." + host,
                   "-E", self.folder + "/run/sshd.log")
-        for _ in range(100):
-            if self.call("client", ["ssh", name, "true"], timeout=60,
+        for _ in range(int(patient(600))):
+            if self.call("client", ["ssh", name, "true"], timeout=patient(60),
                          capture_output=True).returncode == 0:
                 return
             time.sleep(0.05)
@@ -333,7 +337,7 @@ class Rig:
         self.popen("storage", ["glusterd", "-N"], stdin=subprocess.DEVNULL,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         gluster = ["gluster", "--mode=script", "volume"]
-        for _ in range(100):
+        for _ in range(int(patient(300))):
             if self.call("storage", [*gluster, "info"],
                          capture_output=True).returncode == 0:
                 break
@@ -373,7 +377,7 @@ class Rig:
 
     def must(self, host, *argv):
         done = self.call(host, argv, capture_output=True, text=True,
-                         timeout=300)
+                         timeout=patient(300))
         if done.returncode != 0:
             raise Trouble("%s: %s: %s" % (host, " ".join(argv),
                                           done.stderr.strip()))
@@ -478,7 +482,7 @@ class Rig:
                 for mount in [self.mnt, *(m for _, m in self.others())]:
                     try:
                         self.call("client", ["umount", "-l", mount],
-                                  capture_output=True, timeout=60)
+                                  capture_output=True, timeout=patient(60))
                     except subprocess.TimeoutExpired:
                         pass  # it ends with the host
             # The last first: a first process of a host takes its host with it.
@@ -488,7 +492,7 @@ class Rig:
                         os.kill(pid, signal.SIGKILL)
                     except ProcessLookupError:
                         continue
-                    end = time.monotonic() + 5
+                    end = time.monotonic() + patient(30)
                     while started(pid) == start and time.monotonic() < end:
                         try:
                             if os.waitpid(pid, os.WNOHANG)[0] == pid:

@@ -8,6 +8,7 @@
  * handler that does not block its own signal calls, where it may have interrupted
  * malloc).
  */
+#include "../patience.h"
 #include "common.h"
 
 #include <pthread.h>
@@ -46,7 +47,7 @@ child_is_good(void)
     const pid_t pid = fork();
 
     if (pid == 0) {
-        alarm(20);
+        alarm((unsigned)patient(60));
         _exit(product_errors(N, 1) == 0 ? 10 : 11);
     }
     waitpid(pid, &status, 0);

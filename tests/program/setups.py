@@ -11,6 +11,7 @@ import threading
 import time
 
 from programs import FAKE, FAKED, HERE, ferryrun
+from ferryrun import patient
 
 HOST = ["--device", "host,memory=1MiB", "--force"]
 
@@ -329,17 +330,17 @@ def signals_to_ferry(context):
             [context.ferry, "run"] + HOST + report + ["--", "sh", "-c",
                                                       "echo up; exec sleep 30"],
             env=context.env(), cwd=folder, stdout=subprocess.PIPE)
-        if select.select([child.stdout], [], [], 60)[0]:
+        if select.select([child.stdout], [], [], patient(60))[0]:
             child.stdout.readline()
         begin = time.monotonic()
         child.send_signal(signal.SIGTERM)
         try:
-            child.communicate(timeout=60)  # ends when the program is gone as well
+            child.communicate(timeout=patient(60))  # ends when the program is gone as well
         except subprocess.TimeoutExpired:
             child.kill()
             return "it goes on"
         status = child.returncode
-        if status != -signal.SIGTERM or time.monotonic() - begin > 20:
+        if status != -signal.SIGTERM or time.monotonic() - begin > patient(25):
             return "status %s after %.0f s" % (status,
                                                time.monotonic() - begin)
     return None

@@ -9,7 +9,8 @@ program=${FERRY_BUILDDIR:-.}/tests/proxy/mounted
 [ -x "$program" ] || skip_all "tests/proxy/mounted is not built"
 program=$(realpath "$program")
 # A mount may hang, and what looks at it with it.
-mounted() { timeout -k 5 120 "$program" "$@"; }
+limit=$(patient 120)
+mounted() { timeout -k 5 "$limit" "$program" "$@"; }
 [ -w /dev/fuse ] || skip_all "no /dev/fuse"
 PATH=$PATH:/usr/sbin
 for tool in sshfs sshd ssh-keygen fusermount3; do
@@ -71,7 +72,7 @@ END
     until grep -q "Server listening" "$work/sshd.log"; do
         kill -0 "$daemon" 2>/dev/null || break
         waited=$((waited + 1))
-        [ $waited -lt 100 ] || break
+        [ $waited -lt "$(patient 600)" ] || break
         sleep 0.1
     done
     kill -0 "$daemon" 2>/dev/null || daemon=
@@ -90,7 +91,7 @@ mount_there()
 # is shown, for whoever sees the tests that follow fail.
 mount_again()
 {
-    for _ in $(seq 60); do
+    for _ in $(seq "$(patient 60)"); do
         mount_there "$work/again" "$1" 2>"$work/mount.log" && return
         sleep 0.5
     done
@@ -101,7 +102,7 @@ mount_again()
 leave_again()
 {
     fusermount3 -u "$work/again"
-    for _ in $(seq 60); do
+    for _ in $(seq "$(patient 60)"); do
         pgrep -f "sshfs.*$work/again" >/dev/null || return
         sleep 0.5
     done
@@ -314,7 +315,7 @@ sys.stdin.read()" <"$work/hold" >"$work/held" &
     read -r _ <"$work/held"
     server=$(pgrep -f "^sshfs .*$work/again")
     kill -STOP "$server"
-    timeout 20 "$program" before "$point" true "$point/$count/v" >/dev/null 2>&1
+    timeout "$limit" "$program" before "$point" true "$point/$count/v" >/dev/null 2>&1
     equal "a mapped file is not looked for on another mount" $? 1
     kill -CONT "$server"
     exec 8>&-

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
 FERRY = os.path.join(BUILD, "ferry")
 LIAR = os.path.join(BUILD, "tests/security/.libs/liar.so")
@@ -42,7 +45,7 @@ def run(folder, top, lie, script, there):
         cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True)
     try:
-        return process.communicate(timeout=20)[0], process.returncode
+        return process.communicate(timeout=patient(60))[0], process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -62,7 +65,7 @@ def explain(folder, top, *options):
     done = subprocess.run(
         [FERRY, "run", "--no-discover", "--force", *options, "--mount",
          f"{folder}=ssh://there{folder}", "--", "sort", "f",
-         CONTROLS, "é"], cwd=folder, env=env, check=False, timeout=60,
+         CONTROLS, "é"], cwd=folder, env=env, check=False, timeout=patient(60),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     lines = [line for line in done.stderr.splitlines()
              if line.startswith(b"ferry: ")]

@@ -5,12 +5,17 @@ git, in real runs of `ferry run' beside a proxy without Landlock. git alone is a
 first what it runs: each row of the table is a command that runs a program of the
 repository, and that command runs here. With --all, commands that run little, too.
 Prints TAP."""
+import concurrent.futures
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from chosen import EDIT  # noqa: E402
+from patience import patient  # noqa: E402
 
 BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
 FERRY = os.path.join(BUILD, "ferry")
@@ -167,6 +172,32 @@ ATTACKS = [
 ]
 
 
+def renamed(folder, old, new):
+    """Puts NEW, which is as long, for OLD in the files and links of a folder."""
+    for top, folders, files in os.walk(folder):
+        for path in (os.path.join(top, name) for name in folders + files):
+            if os.path.islink(path):
+                target = os.readlink(path)
+                if old in target:
+                    os.unlink(path)
+                    os.symlink(target.replace(old, new), path)
+            elif os.path.isfile(path):
+                with open(path, "rb") as file:
+                    text = file.read()
+                if old.encode() in text:
+                    os.chmod(path, os.stat(path).st_mode | 0o200)
+                    with open(path, "wb") as file:
+                        file.write(text.replace(old.encode(), new.encode()))
+
+
+def sampled():
+    """The numbers of the attacks: in the tier edit the first one of each kind."""
+    kinds = {}
+    for number, (name, _) in enumerate(ATTACKS):
+        kinds.setdefault(" ".join(name.split()[:2]) if EDIT else number, number)
+    return set(kinds.values())
+
+
 class Tests:
     def __init__(self):
         self.count = self.failed = self.skipped = 0
@@ -181,6 +212,9 @@ class Tests:
         self.write("making", "[user]\nname = v\nemail = v@v\n[init]\n"
                    "defaultBranch = master\n[protocol \"file\"]\nallow = always\n")
         # Nothing but what is looked for before a stage starts, and seccomp.
+        # Only what the attacks write to: copies are made of all of it.
+        for folder in ("hooks", "info"):
+            os.makedirs(os.path.join(self.top, "template", folder))
         self.write("bin/ssh", "#!/bin/sh\nexec %s proxy --stdio --no-landlock\n" % FERRY, 0o755)
 
     def write(self, name, text, mode=0o644):
@@ -204,7 +238,8 @@ class Tests:
                    f">>{folder}/mark\nexit 1\n", 0o755)
         made = subprocess.run(
             ["sh", "-c", PRELUDE + script], cwd=folder, check=False, capture_output=True,
-            env=dict(self.env, E=folder + "/evil", GIT_CONFIG_GLOBAL=self.top + "/making", PATH="/usr/bin:/bin"), text=True)
+            env=dict(self.env, E=folder + "/evil", GIT_CONFIG_GLOBAL=self.top + "/making",
+                     GIT_TEMPLATE_DIR=self.top + "/template", PATH="/usr/bin:/bin"), text=True)
         self.unmark(row)
         return made
 
@@ -221,25 +256,26 @@ class Tests:
 
     def hijacked(self, number, script):
         """The commands that run the program; each has its own copy of the folder."""
-        first, found = f"{number}", []
+        first, found = f"{number:02d}.xx", []
         made = self.make(first, script)
         if made.returncode != 0:
             raise RuntimeError(f"{script}: {made.stderr}")
-        folder, kept = f"{self.mount}/{first}", f"{self.top}/kept"
+        folder, kept = f"{self.mount}/{first}", f"{self.top}/kept{number}"
         os.rename(folder, kept)
         for at, command in enumerate(COMMANDS):
-            row = f"{number}.{at}"
+            row = f"{number:02d}.{at:02d}"
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(kept, folder, symlinks=True)
             subprocess.run(["git", *command.split()], cwd=f"{self.mount}/{first}/r",
                            env=dict(self.env, PATH="/usr/bin:/bin"), check=False,
-                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=patient(60))
             if self.mark(first):
                 found.append((row, command))
         shutil.rmtree(folder)
-        shutil.rmtree(kept)
         for row, _ in found:
-            self.make(row, script)
+            shutil.copytree(kept, f"{self.mount}/{row}", symlinks=True)
+            renamed(f"{self.mount}/{row}", folder, f"{self.mount}/{row}")
+        shutil.rmtree(kept)
         return found
 
     def run(self, rows):
@@ -266,10 +302,11 @@ class Tests:
             only.remove("--all")
             COMMANDS.extend(MORE)
         try:
-            for number, (name, script) in enumerate(ATTACKS):
-                if only and name not in only:
-                    continue
-                found = self.hijacked(number, script)
+            todo = [(number, *one) for number, one in enumerate(ATTACKS)
+                    if (one[0] in only if only else number in sampled())]
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                hijacked = list(pool.map(lambda one: self.hijacked(one[0], one[2]), todo))
+            for (_, name, _), found in zip(todo, hijacked):
                 rows += found
                 names.update((row, f"{name}: git {command}") for row, command in found)
                 if not found:

@@ -8,6 +8,8 @@ build=$(cd "${FERRY_BUILDDIR:-$(dirname "$0")/../..}" && pwd)
 [ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
 [ -x "$build/ferry" ] || skip_all "ferry is not built"
 
+# Seconds for a run of ferry, before it counts as one that hangs.
+limit=$(patient 90)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT INT TERM
 mkdir "$work/home"

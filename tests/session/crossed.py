@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 BUILD = os.environ.get("FERRY_BUILDDIR", ".")
 FERRY = os.path.join(BUILD, "ferry")
 WORDS = "".join(f"{n}\n" for n in range(900)).encode()
@@ -28,11 +31,11 @@ def crossed(folder, report, script):
     """The bytes that the command wrote, its row in the report, and whether it ended
     and wrote as without ferry."""
     plain = subprocess.run(["sh", "-c", script], cwd=folder, check=False,
-                           capture_output=True, timeout=120)
+                           capture_output=True, timeout=patient(120))
     done = subprocess.run(
         [FERRY, "run", "--no-discover", "--force", "--report=" + report,
          "--mount", f"{folder}=loopback://{folder}", "--", "sh", "-c", script],
-        cwd=folder, check=False, capture_output=True, timeout=120)
+        cwd=folder, check=False, capture_output=True, timeout=patient(120))
     with open(report, encoding="utf-8") as file:
         rows = json.load(file)["stages"]
     lines = [x for x in done.stderr.splitlines(True)

@@ -10,6 +10,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
 FERRY = os.path.join(BUILD, "ferry")
 SECRET = "AWS_SECRET_ACCESS_KEY"
@@ -131,7 +134,7 @@ class Tests:
             self.reset()
             done = subprocess.run(
                 front + ["sh", "-c", script], cwd=self.folder, check=False,
-                env=dict(self.base, **wanted), capture_output=True, timeout=120)
+                env=dict(self.base, **wanted), capture_output=True, timeout=patient(120))
             if not front and not wanted:
                 without = done.stdout
             else:
@@ -198,7 +201,7 @@ class Tests:
             done = subprocess.run(
                 within + front + ["sh", "-c", '"$@"; :', "x"] + command,
                 cwd=self.folder, env=dict(self.base, LC_ALL=locale),
-                capture_output=True, timeout=120, check=False)
+                capture_output=True, timeout=patient(120), check=False)
             said.append((done.stdout, done.stderr, done.returncode))
         with open(report, encoding="utf-8", errors="replace") as file:
             stages = [s for s in json.load(file)["stages"]
@@ -221,14 +224,14 @@ class Tests:
                      XDG_CONFIG_HOME=os.path.dirname(self.config)))
         found = None
         try:
-            for _ in range(600):
+            for _ in range(int(patient(1200))):
                 found = self.stage(hollow)
                 if found is not None or run.poll() is not None:
                     break
                 time.sleep(0.05)
         finally:
             run.stdout.close()
-            run.wait(60)
+            run.wait(patient(60))
         names = {entry.split("=")[0] for entry in found or ()}
         self.result(found is not None and wanted(names), name, sorted(names))
 

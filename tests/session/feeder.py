@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import pipes
+from pipes import patient
 
 SEIZE, DETACH = 0x4206, 17
 
@@ -23,20 +24,51 @@ def trace(request, pid):
     return libc.ptrace(request, pid, None, None)
 
 
-def find(argv):
-    """The process of these words that is no stub."""
-    for _ in range(500):
-        for entry in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as file:
-                    words = file.read().split(b"\0")[:-1]
-                name = os.readlink(f"/proc/{entry}/exe")
-            except OSError:
-                continue
-            if words == argv and "ferry" not in name:
-                return int(entry)
+def until(get):
+    """Waits for what get() finds, and returns it; 0 if it does not come."""
+    end = time.monotonic() + patient(60)
+    while time.monotonic() < end:
+        found = get()
+        if found:
+            return found
         time.sleep(0.01)
     return 0
+
+
+def words_of(pid):
+    """The words of a process that is no stub."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")[:-1]
+        return words if "ferry" not in os.readlink(f"/proc/{pid}/exe") else []
+    except OSError:
+        return []
+
+
+def find(argv):
+    """The process of these words that is no stub."""
+    return until(lambda: next((int(pid) for pid in os.listdir("/proc")
+                               if pid.isdigit() and words_of(pid) == argv), 0))
+
+
+def reader_of(pid):
+    """The process that reads what another one writes."""
+    try:
+        pipe = os.readlink(f"/proc/{pid}/fd/1")
+        return next((one for one in os.listdir("/proc") if one.isdigit() and
+                     words_of(one) == [b"wc", b"-l"] and
+                     os.readlink(f"/proc/{one}/fd/0") == pipe), 0)
+    except OSError:
+        return 0
+
+
+def written(pid):
+    """The bytes that a process has written."""
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return int(file.read().split("wchar: ")[1].split()[0])
+    except OSError:
+        return 0
 
 
 def main():
@@ -61,14 +93,14 @@ def main():
         shutil.rmtree(top)
         print("1..0 # SKIP processes cannot be traced")
         return 0
-    time.sleep(0.5)  # both have been joined
+    reader = until(lambda: reader_of(pid))
     os.kill(pid, signal.SIGKILL)
-    time.sleep(0.7)  # the reader has ended
+    until(lambda: reader and not words_of(reader))  # it has ended
     first = select_bytes(process)
     os.waitpid(pid, 0)  # and now the proxy hears of it
     pid = find(argv)  # the original
-    time.sleep(0.3)
     if pid:
+        until(lambda: written(pid))
         os.kill(pid, signal.SIGTERM)
     out, err, _ = pipes.finish(process)
     with open(os.path.join(private, "report"), encoding="utf-8") as file:

@@ -12,34 +12,41 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 BUILD = os.environ.get("FERRY_BUILDDIR", ".")
 FERRY = os.path.join(BUILD, "ferry")
 SERVERS = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server",
            "/usr/lib/ssh/sftp-server"]
 
+# Until each jq in the background is the original, because ferry has declined it.
+DECLINED = ("for p in $(jobs -p); do until [ /proc/$p/exe -ef $JQ ]; do sleep 0.1; done; "
+            "done; ")
+
 # name, script (H: the file system, SERVER: its server), what it prints (a digit:
-# how many numbers have it), most seconds, what is placed in the report by its words
+# how many numbers have it), most seconds on a quiet machine, what is placed in the report by its words
 CASES = [
     ("an extra descriptor", "exec 3<$H/x; sleep 1.5; kill -STOP $SERVER; "
-     "grep -c 7 f; exec 3<&-; grep -c 8 f; wc -l < f", "7 8 30000", 20,
+     "grep -c 7 f; exec 3<&-; grep -c 8 f; wc -l < f", "7 8 30000", 60,
      {"grep -c 7 f": "open-files", "grep -c 8 f": "placed"}),
     ("a home", "kill -STOP $SERVER; HOME=$H/home jq -c . j >/dev/null 2>&1 & "
      "sleep 0.2; for i in 1 2 3; do grep -c $i f; done; "
-     "[ $SECONDS -lt 12 ] && echo soon; sleep 3; kill -CONT $SERVER; "
-     "wait $!; grep -c 9 f", "1 2 3 soon 9", 40,
+     "[ $SECONDS -lt $SOON ] && echo soon; " + DECLINED + "kill -CONT $SERVER; "
+     "wait $!; grep -c 9 f", "1 2 3 soon 9", 60,
      {"jq -c . j": "other-config", "grep -c 1 f": "placed",
       "grep -c 3 f": "placed", "grep -c 9 f": "placed"}),
     ("many homes", "kill -STOP $SERVER; for i in 1 2 3 4 5 6; do "
      "HOME=$H/home jq -c .$i j >/dev/null 2>&1 & done; "
-     "sleep 0.5; grep -c 1 f; [ $SECONDS -lt 12 ] && echo soon; sleep 3; "
-     "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", "1 soon 30000 2", 40,
+     "sleep 0.5; grep -c 1 f; [ $SECONDS -lt $SOON ] && echo soon; " + DECLINED +
+     "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", "1 soon 30000 2", 60,
      {"jq -c .1 j": "other-config", "grep -c 2 f": "placed"}),
     # What is found out for it comes when its stage is long gone.
     ("a home, and its command is killed", "kill -STOP $SERVER; "
      "HOME=$H/home jq -c . j >/dev/null 2>&1 & sleep 0.5; kill -KILL $!; "
-     "wait $!; grep -c 1 f; kill -CONT $SERVER; sleep 1; grep -c 2 f", "1 2", 40,
+     "wait $!; grep -c 1 f; kill -CONT $SERVER; sleep 1; grep -c 2 f", "1 2", 60,
      {"grep -c 1 f": "placed", "grep -c 2 f": "placed"}),
-    ("inherited from the beginning", None, "4", 20, {"grep -c 4 f": "placed"}),
+    ("inherited from the beginning", None, "4", 60, {"grep -c 4 f": "placed"}),
 ]
 
 
@@ -57,7 +64,7 @@ def mount(point, shown):
         stderr=subprocess.DEVNULL)
     for end in up + down:
         os.close(end)
-    for _ in range(50):
+    for _ in range(int(patient(300))):
         if os.path.ismount(point):
             return sftp, fuse
         time.sleep(0.1)
@@ -67,6 +74,7 @@ def mount(point, shown):
 
 
 def one(top, name, script, printed, seconds, want):
+    seconds = patient(seconds)
     folder, point = os.path.join(top, "mnt"), os.path.join(top, "hung")
     shown, report = os.path.join(top, "shown"), os.path.join(top, "report")
     pair = mount(point, shown)
@@ -74,6 +82,7 @@ def one(top, name, script, printed, seconds, want):
         return None
     sftp, fuse = pair
     environment = dict(os.environ, H=point, SERVER=str(sftp.pid), TOP=top,
+                       SOON=str(int(patient(12))), JQ=shutil.which("jq") or "",
                        MALLOC_PERTURB_="165")  # what is freed is no more
     began = time.monotonic()
     inherited = []
@@ -112,9 +121,9 @@ def one(top, name, script, printed, seconds, want):
         fuse.kill()
         try:
             subprocess.run(["fusermount3", "-u", "-z", point], check=False,
-                           stderr=subprocess.DEVNULL, timeout=30)
-            sftp.wait(30)
-            fuse.wait(30)
+                           stderr=subprocess.DEVNULL, timeout=patient(30))
+            sftp.wait(patient(60))
+            fuse.wait(patient(60))
         except subprocess.TimeoutExpired as error:
             print(f"# {error}")
     lines = []

@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
 FERRY = os.path.join(BUILD, "ferry")
 LINES = 200000
@@ -58,7 +61,7 @@ def run(top, mount, script):
         done = subprocess.run(
             words + ["bash", "-c", script + "; s=$?; cat o 2>&1; rm -f o; exit $s"],
             cwd=mount.partition("=")[0], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=patient(120),
             env=dict(os.environ, XDG_CACHE_HOME=cache, LC_ALL="C"))
         answers.append((done.returncode, done.stdout))
     return *learned(cache), answers[0] == answers[1]

@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 BUILD = os.environ.get("FERRY_BUILDDIR", ".")
 FERRY = os.path.join(BUILD, "ferry")
 
@@ -27,11 +30,11 @@ def run(folder, top, environment, script):
     wanted.pop("TMPDIR", None)  # some commands are not placed with it
     command = ["sh", "-c", script]
     plain = subprocess.run(command, cwd=folder, env=wanted, check=False,
-                           capture_output=True, timeout=60)
+                           capture_output=True, timeout=patient(60))
     carried = subprocess.run(
         [FERRY, "run", "--no-discover", "--force", "--report=" + report,
          "--mount", f"{folder}=loopback://{folder}", "--"] + command,
-        cwd=folder, env=wanted, check=False, capture_output=True, timeout=120)
+        cwd=folder, env=wanted, check=False, capture_output=True, timeout=patient(120))
     with open(report, encoding="utf-8") as file:
         stages = json.load(file)["stages"]
     same = (plain.stdout, plain.stderr, plain.returncode) == \

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import pipes
+from pipes import patient
 
 WORDS = [["tail", "-n", "9", "-f"], ["cat", "-"], ["sort", "-r"]]
 
@@ -68,7 +69,7 @@ def stubs(mark):
 
 
 def until(get, seconds=20):
-    for _ in range(seconds * 50):
+    for _ in range(int(patient(seconds) * 50)):
         found = get()
         if found:
             return found

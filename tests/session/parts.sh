@@ -42,7 +42,7 @@ run()
         sh -c "${3-$script}" 2>&1
     else
         # Descriptors beyond 2 would be an open file of the commands.
-        timeout -k 2 90 "$build/ferry" run --no-discover --force --device none \
+        timeout -k 5 "$limit" "$build/ferry" run --no-discover --force --device none \
             --mount "$N=$(place Near "$N" "$1")" \
             --mount "$F=$(place Far "$F" "$2")" -- \
             sh -c "${3-$script}" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
@@ -74,7 +74,7 @@ equal "both" "$(run "seed=3,cut=0..300000" \
 
 # One that refuses, or is not there.
 rm -f out
-equal "a host without the folder" "$(timeout -k 5 90 "$build/ferry" run \
+equal "a host without the folder" "$(timeout -k 5 "$limit" "$build/ferry" run \
     --no-discover --force --device none --mount "$N=loopback://$N" \
     --mount "$F=loopback://$work/none?option=Far=yes" -- sh -c "$script" 2>&1 \
     3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; cksum <out)" "$wanted"
@@ -95,7 +95,7 @@ equal "signals" "$(run "" "" "$killed")" "$(run none "" "$killed")"
 killed='cat $N/f $F/f $N/f >p & p=$!; sleep 0.3; kill -TERM $p; wait $p; echo $?'
 mkfifo p
 exec 3<>p
-equal "a status of a signal" "$(timeout -k 5 90 "$build/ferry" run --no-discover \
+equal "a status of a signal" "$(timeout -k 5 "$limit" "$build/ferry" run --no-discover \
     --force --device none --mount "$N=loopback://$N?option=Near=yes" \
     --mount "$F=loopback://$F?option=Far=yes" -- sh -c "$killed" 2>/dev/null 3>&-)" \
     "$(sh -c "$killed" 2>/dev/null 3>&-)"
@@ -103,7 +103,7 @@ equal "a status of a signal" "$(timeout -k 5 90 "$build/ferry" run --no-discover
 seq 1 100 | tee "$N/h" >"$F/h"
 # shellcheck disable=SC2016 # the inner shell expands it
 killed='cat $N/h $F/h >p & p=$!; sleep 1; kill -TERM $p; wait $p; echo $?'
-equal "a signal after their ends" "$(timeout -k 5 90 "$build/ferry" run \
+equal "a signal after their ends" "$(timeout -k 5 "$limit" "$build/ferry" run \
     --no-discover --force --device none \
     --mount "$N=loopback://$N?option=Near=yes" \
     --mount "$F=loopback://$F?option=Far=yes" -- sh -c "$killed" 2>/dev/null 3>&-)" \

@@ -4,13 +4,19 @@
 against the same scripts without it: output, errors, status, files. Prints TAP.
 
 Arguments: words that must be in a test's name; --shell NAME; --repeat N."""
+import concurrent.futures
 import os
+import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
 SOURCE = os.path.abspath(os.environ.get("FERRY_SRCDIR", "."))
@@ -30,8 +36,16 @@ def badly_linked(folder, fault, ferry=None, relay=BADLINK):
             f"&command={relay}%20{fault}")
 
 
-# In the environment of all that a test here starts.
-MARK = f"FERRY_TEST_PIPES={os.getpid()}.{time.time_ns()}".encode()
+# Scripts at a time: most of them wait most of the time.
+JOBS = 2 * os.cpu_count()
+
+
+def mark():
+    """What all that this thread starts has in its environment, as (name, value)."""
+    return "FERRY_TEST_PIPES", f"{os.getpid()}.{threading.get_ident()}.{BEGAN}"
+
+
+BEGAN = time.time_ns()
 
 # name, script, what the report must hold (stages that went, joins), or None
 SCRIPTS = [
@@ -131,17 +145,16 @@ def prepare(folder):
     with open(os.path.join(folder, "n"), "w", encoding="ascii") as file:
         file.write("".join(f"{i}\n" for i in range(1, 50001)))
     os.mkfifo(os.path.join(folder, "p0"))
-    here = os.path.join(os.path.dirname(folder), "here")
-    os.makedirs(here)
-    os.environ["HERE"] = here
+    os.makedirs(os.path.join(os.path.dirname(folder), "here"))
 
 
 def started():
     """The processes that a script has started and left, in whatever group."""
+    wanted = "=".join(mark()).encode()
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
-                if (MARK in file.read().split(b"\0")
+                if (wanted in file.read().split(b"\0")
                         and entry != str(os.getpid())):
                     yield entry
         except OSError:
@@ -183,11 +196,12 @@ def show_all():
 
 
 def start(argv, folder):
-    name, value = MARK.decode().split("=")
+    name, value = mark()
     return subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             start_new_session=True,
-                            env=dict(os.environ, **{name: value}))
+                            env=dict(os.environ, HERE=os.path.join(
+                                os.path.dirname(folder), "here"), **{name: value}))
 
 
 def finish(process, seconds=120):
@@ -201,7 +215,7 @@ def finish(process, seconds=120):
         show_all()
         kill_all()
         try:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=patient(30))
         except subprocess.TimeoutExpired:
             out, err = b"", b""
         print(f"# it hangs, after {out[:200]} {err[:200]}", flush=True)
@@ -215,6 +229,37 @@ def run(argv, folder):
     return finish(start(argv, folder))
 
 
+def one(folders, script, wanted, shell):
+    """Runs a script plain and carried; what is wrong, with the report's rows."""
+    folder = folders.get()
+    plain = run([shell, "-c", script], folder)
+    # Stages need not be joined where nobody has time to look: within five runs they
+    # are.
+    for _ in range(5 if (wanted or "").startswith("linked") else 1):
+        private = tempfile.mkdtemp(dir=os.path.dirname(folder))
+        report = os.path.join(private, "report")
+        carried = run(
+            ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
+             report, DRIVE, STUB, COMMANDS, private,
+             f"{folder}=loopback://{folder}{PROXY}", "--", shell, "-c",
+             script], folder)
+        with open(report, encoding="utf-8") as file:
+            rows = file.read()
+        shutil.rmtree(private)
+        good = plain == carried
+        if wanted and wanted.startswith("linked"):
+            joins = int(wanted.split()[1]) if " " in wanted else 1
+            good_report = rows.count(" linked ") >= joins
+        else:
+            good_report = not wanted or wanted in rows
+        if not good or good_report:
+            break
+    folders.put(folder)
+    if not good:
+        return [f"plain   {plain}\ncarried {carried}"[:600], rows]
+    return [] if good_report else [rows]
+
+
 def main(scripts):
     arguments = sys.argv[1:]
     shells, repeat = ["bash"], 1
@@ -226,54 +271,33 @@ def main(scripts):
         at = arguments.index("--repeat")
         repeat = int(arguments[at + 1])
         del arguments[at:at + 2]
+    todo = []
+    for shell in shells * repeat:
+        for name, script, wanted in scripts:
+            if any(word not in name for word in arguments):
+                continue
+            if shell not in ("bash", "zsh") and any(
+                    word in script for word in
+                    ("PIPESTATUS", "<(", ">(", "coproc", "pipefail")):
+                continue
+            if shell == "zsh" and ("PIPESTATUS" in script or "coproc" in script):
+                continue
+            todo.append((name, script, wanted, shell))
     top = tempfile.mkdtemp()
-    folder = os.path.join(top, "mnt")
-    prepare(folder)
+    folders = queue.SimpleQueue()
+    for job in range(JOBS):
+        folders.put(os.path.join(top, str(job), "mnt"))
+        prepare(os.path.join(top, str(job), "mnt"))
     number = failed = 0
-    for _ in range(repeat):
-        for shell in shells:
-            for name, script, wanted in scripts:
-                if any(word not in name for word in arguments):
-                    continue
-                if shell not in ("bash", "zsh") and any(
-                        word in script for word in
-                        ("PIPESTATUS", "<(", ">(", "coproc", "pipefail")):
-                    continue
-                if shell == "zsh" and ("PIPESTATUS" in script or
-                                       "coproc" in script):
-                    continue
-                plain = run([shell, "-c", script], folder)
-                # Stages need not be joined where nobody has time to look: within
-                # five runs they are.
-                for _ in range(5 if (wanted or "").startswith("linked") else 1):
-                    private = tempfile.mkdtemp(dir=top)
-                    report = os.path.join(private, "report")
-                    carried = run(
-                        ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
-                         report, DRIVE, STUB, COMMANDS, private,
-                         f"{folder}=loopback://{folder}{PROXY}", "--", shell, "-c",
-                         script], folder)
-                    with open(report, encoding="utf-8") as file:
-                        rows = file.read()
-                    shutil.rmtree(private)
-                    good = plain == carried
-                    if wanted and wanted.startswith("linked"):
-                        joins = int(wanted.split()[1]) if " " in wanted else 1
-                        good_report = rows.count(" linked ") >= joins
-                    else:
-                        good_report = not wanted or wanted in rows
-                    if not good or good_report:
-                        break
-                number += 1
-                if not good or not good_report:
-                    failed += 1
-                print(f"{'ok' if good and good_report else 'not ok'} "
-                      f"{number} - {shell}: {name}")
-                if not good:
-                    print(f"# plain   {plain}\n# carried {carried}"[:600])
-                if not good or not good_report:
-                    print("# " + rows.replace("\n", "\n# "))
-                sys.stdout.flush()
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for (name, _, _, shell), found in zip(todo, pool.map(
+                lambda case: one(folders, *case[1:]), todo)):
+            number += 1
+            failed += bool(found)
+            print(f"{'not ok' if found else 'ok'} {number} - {shell}: {name}")
+            for text in found:
+                print("# " + text.replace("\n", "\n# "))
+            sys.stdout.flush()
     shutil.rmtree(top)
     print(f"1..{number}")
     return 1 if failed else 0

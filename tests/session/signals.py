@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each signal to a command that runs at a proxy has the effect and the exit status
 that it has without ferry, and leaves no process there. Prints TAP."""
+import fcntl
 import itertools
 import json
 import os
@@ -9,7 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
 
 BUILD = os.environ.get("FERRY_BUILDDIR", ".")
 FERRY = os.path.join(BUILD, "ferry")
@@ -23,7 +28,7 @@ UNREAD = ("stdout", "stderr")
 MISSING = 800  # names whose complaints fill a pipe, and the stub's window
 PIPE_BYTES = 65536
 FILE_BYTES = 1 << 22
-SECONDS = 20
+SECONDS = patient(60)
 
 
 def left(names):
@@ -96,6 +101,16 @@ def start(number, name, unread):
     return number, ours, command
 
 
+def none_writes(outs):
+    """Waits until no pipe has got more for a second."""
+    held, since = None, 0
+    while held is None or time.monotonic() - since < patient(1):
+        now = [fcntl.ioctl(out, termios.FIONREAD, bytes(4)) for out in outs]
+        if now != held:
+            held, since = now, time.monotonic()
+        time.sleep(0.02)
+
+
 def child(names):
     """All commands wait for their readers when the signals come."""
     for unread, first in itertools.product(UNREAD, range(0, len(NUMBERS), AT_ONCE)):
@@ -104,7 +119,7 @@ def child(names):
         for number, out, command in rows:
             assert len(os.read(out, 1)) == 1  # it runs
         if unread == "stderr":
-            time.sleep(1)  # none writes more
+            none_writes([out for _, out, _ in rows])
         for number, out, command in rows:
             command.send_signal(number or signal.SIGPIPE)
         for number, out, command in rows:
@@ -118,6 +133,9 @@ def child(names):
 
 
 def main():
+    # Whoever runs this in the background may have them ignored.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     with tempfile.TemporaryDirectory() as top:
         data, report = os.path.join(top, "data"), os.path.join(top, "report")
         os.mkdir(data)
@@ -129,12 +147,12 @@ def main():
         environment = dict(os.environ, HOME=top, XDG_CONFIG_HOME=top,
                            XDG_CACHE_HOME=top, LC_ALL="C")
         plain = subprocess.run(argv, env=environment, stdout=subprocess.PIPE,
-                               check=False, timeout=600)
+                               check=False, timeout=patient(600))
         far = subprocess.run(
             [FERRY, "run", "--no-discover", "--force", "--device", "none",
              "--report=" + report, "--mount", f"{data}=loopback://{data}",
              "--"] + argv, env=environment, stdout=subprocess.PIPE,
-            check=False, timeout=600)
+            check=False, timeout=patient(600))
         with open(report, encoding="utf-8") as file:
             placed = sum(1 for stage in json.load(file)["stages"]
                          if not stage.get("declined"))

@@ -22,6 +22,9 @@ import threading
 import termios
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from patience import patient  # noqa: E402
+
 STUB = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry-stub")
 EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED, FORGET, PING, PLACE = range(1, 12)
 (HELLO, READABLE, INPUT, INPUT_END, SIGNAL, WINDOW, CREDIT,
@@ -50,7 +53,7 @@ class Session:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen()
-        self.listener.settimeout(60)
+        self.listener.settimeout(patient(60))
         self.block = b""
 
     def start(self, argv, **options):
@@ -59,7 +62,7 @@ class Session:
 
     def accept(self):
         self.peer, _ = self.listener.accept()
-        self.peer.settimeout(60)
+        self.peer.settimeout(patient(60))
         data, fds, _, _ = socket.recv_fds(self.peer, 1 << 16, 8)
         self.block, self.nfds = data, len(fds)
         self.cwd = os.readlink(f"/proc/self/fd/{fds[-1]}")
@@ -135,7 +138,7 @@ def hello_and_exec():
           s.hello["extra"] == 0, str(s.hello))
     with open(f"/proc/{p.pid}/comm", encoding="ascii") as file:
         check("its name is the command's", file.read() == "sh\n")
-    for _ in range(200):  # it changes them once the hello is out
+    for _ in range(int(patient(6000))):  # it changes them once the hello is out
         with open(f"/proc/{p.pid}/cmdline", encoding="ascii") as file:
             words = file.read().rstrip("\0")
         if words == "sh\0-c\0echo here; exit 7":
@@ -144,7 +147,7 @@ def hello_and_exec():
     check("its words are the command's", words == "sh\0-c\0echo here; exit 7",
           repr(words))
     s.send(EXEC)
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=patient(60))
     check("EXEC runs the original", out == b"here\n" and p.returncode == 7)
     s.close()
 
@@ -162,7 +165,7 @@ def closed_and_extra():
           s.hello["open"] == 6 and s.hello["extra"] == 2 and s.nfds == 3,
           str(s.hello))
     s.send(EXEC)
-    _, err = p.communicate(timeout=60)
+    _, err = p.communicate(timeout=patient(60))
     check("the original finds its descriptors as they were",
           err.split()[:3] == [b"0", b"1", b"2"] or err != b"", str(err))
     s.close()
@@ -177,7 +180,7 @@ def output_and_status():
     s.send(OUT, b"one\n")
     s.send(ERR, b"two\n")
     s.send(EXIT, struct.pack("=ii", 0, 42))
-    out, err = p.communicate(timeout=60)
+    out, err = p.communicate(timeout=patient(60))
     check("output, errors and status arrive",
           (out, err, p.returncode) == (b"one\n", b"two\n", 42))
     s.close()
@@ -187,7 +190,7 @@ def output_and_status():
         s.accept()
         s.send(RUN, struct.pack("=I", 0))
         s.send(EXIT, struct.pack("=ii", number, 0))
-        check(f"it dies of {number.name}", p.wait(60) == -number)
+        check(f"it dies of {number.name}", p.wait(patient(60)) == -number)
         s.close()
 
 
@@ -215,7 +218,7 @@ def many_bytes():
         _, body = s.receive()
         credit += struct.unpack("=I", body)[0]
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    check("every byte is written and credited", p.wait(60) == 0 and
+    check("every byte is written and credited", p.wait(patient(60)) == 0 and
           credit == sent and os.waitpid(pid, 0)[1] == 0)
     s.close()
 
@@ -232,14 +235,14 @@ def broken_pipe():
         s.send(RUN, struct.pack("=I", 0))
         s.send(OUT, b"x")
         if not ignored:
-            check("SIGPIPE kills it", p.wait(60) == -signal.SIGPIPE)
+            check("SIGPIPE kills it", p.wait(patient(60)) == -signal.SIGPIPE)
         else:
             kind, body = s.receive()
             check("with SIGPIPE ignored the session is told",
                   kind == BROKEN and struct.unpack("=ii", body) == (1, 32) and
                   s.hello["ignored"] >> 12 & 1)
             s.send(EXIT, struct.pack("=ii", 0, 1))
-            p.wait(60)
+            p.wait(patient(60))
         s.close()
 
 
@@ -255,7 +258,7 @@ def signals():
     check("a stop is passed on", s.receive() ==
           (SIGNAL, struct.pack("=I", signal.SIGTSTP)))
     # Of an orphaned group (this test may be one) nobody can stop by TSTP.
-    for _ in range(100):
+    for _ in range(int(patient(6000))):
         with open(f"/proc/{p.pid}/stat", encoding="ascii") as file:
             state = file.read().rpartition(")")[2].split()[0]
         if state == "T":
@@ -265,7 +268,7 @@ def signals():
     check("and so is going on", s.receive() ==
           (SIGNAL, struct.pack("=I", signal.SIGCONT)))
     s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
-    check("it ends as the command did", p.wait(60) == -signal.SIGINT)
+    check("it ends as the command did", p.wait(patient(60)) == -signal.SIGINT)
     s.close()
     s = Session()
     p = s.start(["cat"], stdin=subprocess.DEVNULL)
@@ -284,14 +287,14 @@ def signals():
     check("after the signals that were there", kinds[2][0] == PONG and
           (SIGNAL, struct.pack("=I", signal.SIGINT)) in kinds, kinds)
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    p.wait(60)
+    p.wait(patient(60))
     s.close()
     s = Session()
     p = s.start(["cat"], stdin=subprocess.DEVNULL)
     s.accept()
     p.send_signal(signal.SIGTERM)
     check("before the decision signals have their usual effect",
-          p.wait(60) == -signal.SIGTERM)
+          p.wait(patient(60)) == -signal.SIGTERM)
     s.close()
 
 
@@ -316,7 +319,7 @@ def nearly_blocked_write():
         while kind == CREDIT:
             kind, body = s.receive()
         s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
-        good += kind == SIGNAL and p.wait(60) == -signal.SIGINT
+        good += kind == SIGNAL and p.wait(patient(60)) == -signal.SIGINT
         os.close(r)
         s.close()
     check("so does one that comes as it begins", good == 40, str(good))
@@ -331,7 +334,8 @@ def blocked_write():
     s.run()
     for _ in range(2):
         s.send(OUT, b"x" * 65536)
-    time.sleep(0.3)
+    while fionread(r) < 65536:
+        time.sleep(0.001)
     p.send_signal(signal.SIGINT)
     while True:
         kind, body = s.receive()
@@ -340,7 +344,7 @@ def blocked_write():
     check("a signal gets through while a write waits",
           (kind, body) == (SIGNAL, struct.pack("=I", signal.SIGINT)))
     s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
-    check("and ends it, whoever does not read", p.wait(60) == -signal.SIGINT)
+    check("and ends it, whoever does not read", p.wait(patient(60)) == -signal.SIGINT)
     os.close(r)
     s.close()
 
@@ -377,7 +381,7 @@ def held_output():
     check("all of it arrives", got == data and
           p.stderr.readline() == b"behind it\n")
     s.send(EXIT, struct.pack("=ii", 0, 7))
-    check("and the status behind it", p.wait(60) == 7)
+    check("and the status behind it", p.wait(patient(60)) == 7)
     os.close(r)
     s.close()
 
@@ -392,7 +396,7 @@ def held_output():
           p.stderr.readline() == b"behind it\n")
     s.send(EXIT, struct.pack("=ii", 0, 9))
     check("and the signal ends it, which came while it wrote",
-          p.wait(60) == -signal.SIGINT)
+          p.wait(patient(60)) == -signal.SIGINT)
     s.close()
 
 
@@ -411,7 +415,7 @@ def standard_input():
     p.stdin.close()
     check("the end is told", s.receive()[0] == INPUT_END)
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    p.wait(60)
+    p.wait(patient(60))
     s.close()
 
 
@@ -441,7 +445,7 @@ def kept_input():
             os.write(w, b"the rest")
             os.close(w)
             wanted = hashlib.md5(data + b"the rest").hexdigest().encode()
-            out, _ = p.communicate(timeout=60)
+            out, _ = p.communicate(timeout=patient(60))
             check(f"{n} bytes of a pipe are had again", p.returncode == 0 and
                   out.split()[:1] == [wanted], repr(out))
     s = Session()
@@ -456,11 +460,11 @@ def kept_input():
     while s.receive()[0] != INPUT:
         pass
     s.send(EXEC)
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=patient(60))
     poll = select.poll()
     poll.register(w, 0)
     check("its writer learns that nobody reads any more",
-          out == b"a" and poll.poll(5000) == [(w, select.POLLERR)])
+          out == b"a" and poll.poll(patient(60000)) == [(w, select.POLLERR)])
     os.close(w)
     s.close()
 
@@ -495,10 +499,10 @@ def input_without_room(name, most, before=None, limit=None):
             taken += len(piece) if what == INPUT else 0
     except TimeoutError:
         pass
-    s.peer.settimeout(60)
+    s.peer.settimeout(patient(60))
     s.send(EXEC)
     s.close()
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=patient(60))
     writer.join()
     check(f"{name}: no more is taken than can be kept", taken <= most, str(taken))
     check(f"{name}: the original reads all of it", p.returncode == 0 and
@@ -537,7 +541,7 @@ def too_large(appends):
         resource.prlimit(p.pid, resource.RLIMIT_FSIZE,
                          (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         s.send(AGAIN)
-        _, err = p.communicate(timeout=60)
+        _, err = p.communicate(timeout=patient(60))
         s.close()
         written = os.pread(file.fileno(), 10000, 0)
     check("a write beyond the limit of a file is told",
@@ -589,7 +593,7 @@ def late_complaints():
         while fionread(r) < 65536 - taken % 4096:  # a page is freed as a whole
             time.sleep(0.001)
         os.close(r)
-        _, err = p.communicate(timeout=60)
+        _, err = p.communicate(timeout=patient(60))
         check(f"{taken} bytes are read, it complains at {at}: " +
               ("before SIGPIPE" if shown else "not any more"),
               (p.returncode, err) ==
@@ -618,7 +622,7 @@ def late_complaints():
     s.send(PLACE, place(2**63))
     s.send(ERR, b"f")
     s.send(EXIT, struct.pack("=ii", 0, 3))
-    _, err = p.communicate(timeout=60)
+    _, err = p.communicate(timeout=patient(60))
     check("its end brings the rest", (p.returncode, err) == (3, b"f"))
     os.close(r)
     s.close()
@@ -644,7 +648,7 @@ def late_complaints():
             while not gone and more:
                 more = os.read(r, 65536)
                 got += len(more)
-            _, err = p.communicate(timeout=60)
+            _, err = p.communicate(timeout=patient(60))
             check("run again, it complains itself, " +
                   ("of its reader" if gone else "once"),
                   (p.returncode, err) ==
@@ -663,7 +667,7 @@ def late_complaints():
     check("what outlives its reader tells what it did",
           p.stderr.readline() == b"done\n")
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    p.communicate(timeout=60)
+    p.communicate(timeout=patient(60))
     s.close()
 
 
@@ -678,7 +682,7 @@ def ends_again():
     s.send(OUT, b"one\n")
     s.send(ERR, b"tw")
     s.send(AGAIN)
-    out, err = p.communicate(timeout=60)
+    out, err = p.communicate(timeout=patient(60))
     check("repeated, both outputs go on where they were, and the signal is the same",
           (out, err, p.returncode) == (b"one\nthree\n", b"two\n", -signal.SIGTERM),
           repr((out, err, p.returncode)))
@@ -694,7 +698,7 @@ def closed_output():
     check("a closed output is told, and is not the same as another",
           s.hello["open"] == 5 and s.hello["same"] == 0, str(s.hello))
     s.send(EXEC)
-    _, err = p.communicate(timeout=60)
+    _, err = p.communicate(timeout=patient(60))
     check("the original finds it closed", p.returncode == 3 and err != b"", repr(err))
     s.close()
 
@@ -714,7 +718,7 @@ def again():
             delivered = text[:60000] if good else text[:59999] + b"?"
             s.send(OUT, delivered)
             s.send(AGAIN)
-            out, err = p.communicate(timeout=60)
+            out, err = p.communicate(timeout=patient(60))
             if good:
                 check("repeated, every byte comes once",
                       out == text and p.returncode == 9 and err == b"")
@@ -747,7 +751,7 @@ def signal_and_original():
         else:
             s.send(EXEC)
         try:
-            got = p.wait(20)
+            got = p.wait(patient(60))
         except subprocess.TimeoutExpired:
             got = "it goes on"
             p.kill()
@@ -773,7 +777,7 @@ def signal_and_unread():
             pass
         s.send(AGAIN)
         # Where it writes, just begins to wait, or has waited for long.
-        until = time.monotonic() + 60
+        until = time.monotonic() + patient(60)
         while i < 8 and fionread(p.stdout) < 65536 >> (7 - i) and \
                 time.monotonic() < until:
             time.sleep(0.001)
@@ -781,7 +785,7 @@ def signal_and_unread():
             time.sleep(0.3)
         p.send_signal(signal.SIGTERM)
         try:
-            good += p.wait(20) == -signal.SIGTERM
+            good += p.wait(patient(60)) == -signal.SIGTERM
         except subprocess.TimeoutExpired:
             p.kill()
         p.stdout.close()
@@ -810,7 +814,7 @@ def write_error():
               s.receive() == (BROKEN, struct.pack("=ii", 1, errno.ENOSPC)) and
               s.receive()[0] == CREDIT)
         s.send(AGAIN)
-        _, err = p.communicate(timeout=60)
+        _, err = p.communicate(timeout=patient(60))
         check("repeated, the original meets the error itself",
               p.returncode == 1 and
               err == b"cat: write error: No space left on device\n", str(err))
@@ -822,7 +826,7 @@ def lost():
     p = s.start(["echo", "here"], path="/bin/echo", stdout=subprocess.PIPE)
     s.accept()
     s.close()
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=patient(60))
     check("a session that goes away before the decision changes nothing",
           out == b"here\n" and p.returncode == 0)
 
@@ -834,7 +838,7 @@ def same_output():
     s.accept()
     check("2>&1 is told", s.hello["same"] == 2, str(s.hello))
     s.send(EXEC)
-    p.communicate(timeout=60)
+    p.communicate(timeout=patient(60))
     s.close()
     s = Session()
     r, w = os.pipe()
@@ -843,7 +847,7 @@ def same_output():
     s.accept()
     check("two ways into one pipe are one", s.hello["same"] == 2, str(s.hello))
     s.send(EXEC)
-    p.wait(60)
+    p.wait(patient(60))
     for fd in (r, w, other):
         os.close(fd)
     s.close()
