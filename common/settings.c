@@ -310,8 +310,6 @@ static const struct fy_setting table[] = {
     {"early", "0",
      "start CUDA also in a program that may use it, before it does",
      WIRE | USER, AT(early), parse_bool, print_bool},
-    {"defer", "0", "run elementwise calls later, several together", WIRE | USER,
-     AT(defer), parse_bool, print_bool},
     {"register", "auto",
      "host memory that may be registered with a card: auto, never or a size",
      WIRE | USER, AT(register_bytes), parse_register, print_register},
@@ -380,6 +378,13 @@ fy_settings_init(struct fy_settings *out)
     /* Every other default is zero; test_settings.c compares with the table. */
 }
 
+/* Settings of earlier versions: ferry.conf may still have them. */
+static bool
+is_removed(const char *name)
+{
+    return strcmp(name, "defer") == 0;
+}
+
 int
 fy_settings_set(struct fy_settings *settings, unsigned origin, const char *name,
                 const char *value, struct fy_buffer *why)
@@ -393,7 +398,8 @@ fy_settings_set(struct fy_settings *settings, unsigned origin, const char *name,
         }
         return table[i].parse(value, (char *)settings + table[i].offset, why);
     }
-    fy_buffer_add(why, "there is no such setting");
+    fy_buffer_add(why, is_removed(name) ? "this setting was removed"
+                                        : "there is no such setting");
     return FY_ERR_NOENT;
 }
 

@@ -44,7 +44,6 @@ struct fy_settings {
 #define FY_REGISTER_AUTO UINT64_MAX
     bool force;        /* offload all that is allowed */
     bool early;        /* start CUDA before a program that may use it */
-    bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;
     /* Paths; "" means not set. */

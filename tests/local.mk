@@ -50,7 +50,6 @@ NOCALL_WRAP = -Wl,--wrap=fstat,--wrap=stat,--wrap=lstat,--wrap=fstatat,--wrap=st
 include tests/baddevice/local.mk
 include tests/commands/local.mk
 include tests/drive/local.mk
-include tests/defer/local.mk
 include tests/exec/local.mk
 include tests/fakecuda/local.mk
 include tests/faults/local.mk
@@ -96,7 +95,6 @@ UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_pool
 UNIT_TESTS += tests/unit/test_brief
-UNIT_TESTS += tests/unit/test_defer
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_shim_bind
 UNIT_TESTS += tests/unit/test_cuda_device
@@ -293,11 +291,6 @@ tests_unit_test_plan_build_LDADD = $(PLAN_TEST_LIBS)
 # engine.c is in no convenience library: it is the module itself.
 ENGINE_RIG = tests/unit/engine_rig.c tests/unit/engine_rig.h pager/engine/engine.c pager/engine/fork.c
 ENGINE_RIG += tests/unit/calls.c tests/unit/calls.h
-tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
-tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
-tests_unit_test_defer_SOURCES += $(ENGINE_RIG)
-tests_unit_test_defer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_defer_LDADD = $(PLAN_TEST_LIBS) -lm
 
 tests_unit_test_brief_SOURCES = tests/unit/test_brief.c
 tests_unit_test_brief_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

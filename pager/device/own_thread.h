@@ -26,8 +26,7 @@ struct fy_own_block {
     struct checked
         *checked;    /* verify/run_verify.c: a call that both sides compute */
     uint32_t raised; /* call.c: floating point exceptions of originals */
-    bool has_descriptor; /* deferred/pages.c */
-    bool of_cuda;        /* device/cuda/users.c: a thread of the CUDA device */
+    bool of_cuda;    /* device/cuda/users.c: a thread of the CUDA device */
 };
 
 enum {

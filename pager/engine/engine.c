@@ -22,7 +22,6 @@
 #include "pager/base/lasting.h"
 #include "pager/bind/handles.h"
 #include "pager/decide/decision.h"
-#include "pager/deferred/defer.h"
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/device/cuda/watch.h"
 #include "pager/device/own_thread.h"
@@ -389,7 +388,7 @@ decide(struct offload *offload)
     unsigned bits = symbol->integer_bits;
     enum fy_reason reason;
 
-    if ((state.verifier || state.defers || fy_explains()) && !hold(offload)) {
+    if ((state.verifier || fy_explains()) && !hold(offload)) {
         return FY_REASON_IN_HANDLER;
     }
     if (__atomic_load_n(&state.device_errors, __ATOMIC_RELAXED) >=
@@ -434,13 +433,6 @@ decide(struct offload *offload)
         __atomic_load_n(&state.without_kernel[offload->bound.function_index],
                         __ATOMIC_RELAXED)) {
         return FY_REASON_NO_KERNEL;
-    }
-    if (state.defers) {
-        if (fy_defer_call(call, &offload->bound) == FY_REASON_NONE) {
-            offload->decision.method = "deferred";
-            return FY_REASON_NONE;
-        }
-        fy_defer_settle(&offload->bound);
     }
     fy_choice_begin(&state.chooser, &offload->choice, &offload->bound,
                     call->caller);
@@ -555,22 +547,6 @@ engine_silence(void)
 }
 
 static void
-engine_before_change(void)
-{
-    if (state.defers) {
-        fy_defer_before_change();
-    }
-}
-
-static void
-engine_after_change(void)
-{
-    if (state.defers) {
-        fy_defer_after_change();
-    }
-}
-
-static void
 engine_ran(uint64_t nanoseconds)
 {
     struct fy_tried tried =
@@ -658,8 +634,6 @@ static const struct fy_engine engine = {
     .compare = engine_compare,
     .ran = engine_ran,
     .loading = engine_loading,
-    .before_change = engine_before_change,
-    .after_change = engine_after_change,
     .silence = engine_silence,
     .end_threads = end_threads,
 };
@@ -706,34 +680,16 @@ fy_engine_start(const struct fy_shim_services *given)
         errno = saved;
         return NULL;
     }
-    if (settings->defer && state.ops && !state.verifier &&
-        settings->check_rate <= 0) {
-        const struct fy_defer_options defer = {
-            .ops = state.ops,
-            .services = given,
-            .pool = &state.pool,
-            .chooser = &state.chooser,
-            .force = settings->force,
-            .chunk_random = settings->chunk_random,
-            .chunk_seed = settings->chunk_seed,
-        };
-        state.defers = fy_defer_start(&defer) == FY_OK;
-        if (!state.defers) {
-            fy_explain_line("no call is deferred: that takes Linux 6.11, root, "
-                            "glibc's own malloc, and no GLIBC_TUNABLES");
-        }
-    }
     if (state.ops && state.ops->early) {
         state.ops->early(settings->early);
     }
     if (state.ops && state.ops->keep) {
-        /* Deferring moves the operands' pages away, and watches them, too. */
-        state.ops->keep(state.defers ? 0 : settings->register_bytes);
+        state.ops->keep(settings->register_bytes);
     }
-    fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s%s",
+    fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s",
              state.ops ? state.ops->name : "none",
              (unsigned long long)settings->memory_bytes,
-             state.verifier ? ", verifies" : "", state.defers ? ", defers" : "",
+             state.verifier ? ", verifies" : "",
              settings->force ? ", forced" : "");
     errno = saved;
     return &engine;

@@ -104,14 +104,6 @@ struct fy_engine {
     void (*ran)(uint64_t nanoseconds);
     /* The program is about to dlopen() that. */
     void (*loading)(const char *file);
-    /*
-     * Around what calls that were put off would not survive, as the unloading
-     * of libraries: all of them are run and their results are in place, and no
-     * other is put off until after. Not in a handler. In pairs, any thread. Both
-     * NULL: nothing is ever put off.
-     */
-    void (*before_change)(void);
-    void (*after_change)(void);
     /* No debug log from here on: the program's filter of system calls may end it for
      * one. Any thread, signal handlers. */
     void (*silence)(void);

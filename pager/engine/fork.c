@@ -16,7 +16,6 @@
 #include "common/debug.h"
 #include "common/signals.h"
 #include "pager/bind/handles.h"
-#include "pager/deferred/defer.h"
 #include "pager/device/own_thread.h"
 
 static struct fy_state *state; /* for hooks of pthread_atfork() */
@@ -72,8 +71,6 @@ static const struct row {
 } rows[] = {
     /* Registered pages are let go, and registered again at the next call. */
     {"device", device_before, device_resume, NULL, device_resume},
-    /* Deferred calls come home; none is deferred meanwhile, nor in a child. */
-    {"deferred", fy_defer_before_fork, fy_defer_after_fork, NULL, NULL},
     {"debug log", NULL, NULL, NULL, debug_child},
     {"handles", NULL, NULL, fy_handles_after_fork, NULL},
     {"statistics", NULL, NULL, learned_reset, NULL},

@@ -44,11 +44,10 @@ begin_child(void)
     return true;
 }
 
-/* What was put off is done; from here on nothing is asked. */
-static bool
+/* Asks the engine nothing from now on. */
+static void
 begin(bool strict)
 {
-    bool told = fy_engine_before_change();
     if (strict) {
         fy_last_silent(true);
     }
@@ -59,12 +58,11 @@ begin(bool strict)
     __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fy_debug_mask, 0, __ATOMIC_RELAXED);
     fy_engine_silence();
-    return told;
 }
 
 /* There is no filter: programs ask in this way whether there could be one. */
 static void
-failed(bool strict, bool told)
+failed(bool strict)
 {
     if (strict) {
         fy_last_silent(false);
@@ -75,7 +73,6 @@ failed(bool strict, bool told)
             __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
         }
     }
-    fy_engine_after_change(told);
 }
 
 long
@@ -91,13 +88,13 @@ fy_syscall_filter(long number, long a, long b, long c, long d, long e)
     }
     bool strict = number == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT
                                         : b == SECCOMP_MODE_STRICT;
-    bool told = begin(strict);
+    begin(strict);
     if (number == SYS_seccomp && (b & SECCOMP_FILTER_FLAG_TSYNC)) {
         fy_last_settle();
     }
     long result = original(number, a, b, c, d, e);
     if (result < 0) {
-        failed(strict, told);
+        failed(strict);
     }
     return result;
 }
@@ -112,10 +109,10 @@ prctl(int option, unsigned long a, unsigned long b, unsigned long c,
         return original(option, a, b, c, d);
     }
     bool strict = a == SECCOMP_MODE_STRICT;
-    bool told = begin(strict);
+    begin(strict);
     int result = original(option, a, b, c, d);
     if (result < 0) {
-        failed(strict, told);
+        failed(strict);
     }
     return result;
 }

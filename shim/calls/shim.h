@@ -464,14 +464,6 @@ FY_HIDDEN void fy_engine_forget(void);
 /* The same, that the program is about to dlopen() a library. */
 FY_HIDDEN void fy_engine_loading(const char *file);
 
-/*
- * Before a change that deferred calls would not survive, or that would fail because of
- * them: the engine finishes these and defers none until fy_engine_after_change(), which
- * gets what this returned. May wait for a device. errno stays, in both.
- */
-FY_HIDDEN bool fy_engine_before_change(void);
-/* After that change. False: the engine was not told, nothing is done. */
-FY_HIDDEN void fy_engine_after_change(bool told);
 /* The engine logs nothing any more. Any thread, signal handlers. */
 FY_HIDDEN void fy_engine_silence(void);
 /* Ends the engine's idle threads. The caller is the program's only thread. */
