@@ -104,7 +104,6 @@ UNIT_TESTS += tests/unit/test_cuda_engine
 UNIT_TESTS += tests/unit/test_nest
 UNIT_TESTS += tests/unit/test_cuda_pieces
 UNIT_TESTS += tests/unit/test_cuda_process
-UNIT_TESTS += tests/unit/test_cuda_register
 UNIT_TESTS += tests/unit/test_cuda_share
 UNIT_TESTS += tests/unit/test_cuda_start
 UNIT_TESTS += tests/unit/test_cuda_trouble
@@ -338,9 +337,6 @@ tests_unit_test_cuda_engine_SOURCES = tests/unit/test_cuda_engine.c $(CUDA_RUN) 
 tests_unit_test_cuda_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_engine_LDFLAGS = -Wl,--wrap=fy_clock_ns
 tests_unit_test_cuda_engine_LDADD = $(PLAN_TEST_LIBS) -ldl
-tests_unit_test_cuda_register_SOURCES = tests/unit/test_cuda_register.c $(CUDA_RUN) $(ENGINE_RIG)
-tests_unit_test_cuda_register_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_cuda_register_LDADD = $(PLAN_TEST_LIBS) -ldl
 tests_unit_test_device_call_SOURCES = tests/unit/test_device_call.c
 tests_unit_test_device_call_SOURCES += tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_device_call_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -23,7 +23,6 @@
 #include "pager/bind/handles.h"
 #include "pager/decide/decision.h"
 #include "pager/device/cuda/kernel_compile.h"
-#include "pager/device/cuda/watch.h"
 #include "pager/device/own_thread.h"
 #include "pager/engine/fork.h"
 #include "pager/engine/state.h"
@@ -124,24 +123,6 @@ count_error(const struct fy_decision *decision, struct fy_device *of)
     }
 }
 
-/* What the device may keep ready for the next call. */
-static void
-tell_operands(const struct offload *offload, const struct fy_lease *lease)
-{
-    struct fy_range ranges[FY_MAX_OPERANDS];
-    size_t count = 0;
-    bool overflow;
-
-    if (!state.ops->operands) {
-        return;
-    }
-    for (unsigned i = 0; i < offload->bound.function->noperands; i++) {
-        count +=
-            fy_view_range(&offload->bound.views[i], &ranges[count], &overflow);
-    }
-    state.ops->operands(lease->device, ranges, count, state.settings->force);
-}
-
 /* A status of fy_executor_run(); 0: *out has what to answer. */
 static int
 run_plan(struct offload *offload, const struct fy_lease *lease,
@@ -153,7 +134,6 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     struct fy_rerun *rerun =
         fy_run_verify_begin(&state.checks, &offload->bound, decision);
     double start = fy_clock_seconds();
-    tell_operands(offload, lease);
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
@@ -374,7 +354,6 @@ hold(struct offload *offload)
     if (!offload->held && state.services->hold(offload->call)) {
         offload->held = true;
         fy_own_block()->raised = 0;
-        fy_watch_callers_stack(offload->call->registers->stack);
     }
     return offload->held;
 }
@@ -614,7 +593,6 @@ engine_loading(const char *file)
 
     if (state.ops && state.ops->loading) {
         state.ops->loading(file);
-        state.ops->let_go(false);
     }
     errno = saved;
 }
@@ -682,9 +660,6 @@ fy_engine_start(const struct fy_shim_services *given)
     }
     if (state.ops && state.ops->early) {
         state.ops->early(settings->early);
-    }
-    if (state.ops && state.ops->keep) {
-        state.ops->keep(settings->register_bytes);
     }
     fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s",
              state.ops ? state.ops->name : "none",

@@ -21,23 +21,6 @@
 static struct fy_state *state; /* for hooks of pthread_atfork() */
 
 static void
-device_before(void)
-{
-    if (state->ops && state->ops->let_go) {
-        state->ops->let_go(true);
-    }
-}
-
-/* In a child: of a process that had no device yet. */
-static void
-device_resume(void)
-{
-    if (state->ops && state->ops->resume) {
-        state->ops->resume();
-    }
-}
-
-static void
 debug_child(void)
 {
     fy_debug(ENGINE, "a forked child of %d begins", (int)getppid());
@@ -69,8 +52,6 @@ static const struct row {
     void (*reset)(void);
     void (*child)(void);
 } rows[] = {
-    /* Registered pages are let go, and registered again at the next call. */
-    {"device", device_before, device_resume, NULL, device_resume},
     {"debug log", NULL, NULL, NULL, debug_child},
     {"handles", NULL, NULL, fy_handles_after_fork, NULL},
     {"statistics", NULL, NULL, learned_reset, NULL},
