@@ -27,7 +27,7 @@ enum fy_room {
     FY_ROOM_DECIDE,   /* each call: where it runs, and why */
     FY_ROOM_PLAN,     /* plans of offloaded calls */
     FY_ROOM_EXECUTE,  /* steps of plans, undo */
-    FY_ROOM_MEMORY,   /* device memory that calls get; registration */
+    FY_ROOM_MEMORY,   /* device memory that calls get */
     FY_ROOM_DEVICE,   /* devices opened and closed, copies */
     FY_ROOM_CLIENT,   /* the session: connections, stages */
     FY_ROOM_WIRE,     /* requests, answers, bytes */

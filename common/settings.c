@@ -80,39 +80,6 @@ print_memory(const void *field, struct fy_buffer *to)
     fy_buffer_add_number(to, *(const uint64_t *)field);
 }
 
-/* How much host memory may be registered with a card. */
-static int
-parse_register(const char *value, void *field, struct fy_buffer *why)
-{
-    uint64_t *bytes = field;
-    if (strcmp(value, "auto") == 0) {
-        *bytes = FY_REGISTER_AUTO;
-        return 0;
-    }
-    if (strcmp(value, "never") == 0) {
-        *bytes = 0;
-        return 0;
-    }
-    if (fy_parse_size(value, bytes)) {
-        fy_buffer_add(why, "expected auto, never or a size such as 8GiB");
-        return FY_ERR_INVALID;
-    }
-    return 0;
-}
-
-static void
-print_register(const void *field, struct fy_buffer *to)
-{
-    uint64_t bytes = *(const uint64_t *)field;
-    if (bytes == FY_REGISTER_AUTO) {
-        fy_buffer_add(to, "auto");
-    } else if (bytes == 0) {
-        fy_buffer_add(to, "never");
-    } else {
-        fy_buffer_add_number(to, bytes);
-    }
-}
-
 static int
 parse_bool(const char *value, void *field, struct fy_buffer *why)
 {
@@ -310,11 +277,6 @@ static const struct fy_setting table[] = {
     {"early", "0",
      "start CUDA also in a program that may use it, before it does",
      WIRE | USER, AT(early), parse_bool, print_bool},
-    {"defer", "0", "run elementwise calls later, several together", WIRE | USER,
-     AT(defer), parse_bool, print_bool},
-    {"register", "auto",
-     "host memory that may be registered with a card: auto, never or a size",
-     WIRE | USER, AT(register_bytes), parse_register, print_register},
     {"chunk", "planned", "chunk shapes: planned, random or random:SEED",
      WIRE | USER, AT(chunk_random), parse_chunk, print_chunk},
     {"explain", "", "file to which every decision is appended", WIRE,
@@ -351,7 +313,7 @@ static const struct fy_setting table[] = {
      USER, AT(whole_environment), parse_environment, print_environment},
     {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
      USER, AT(mounts), parse_mount, print_text},
-    {"discover", "1", "find sshfs, NFS and Gluster mounts by themselves", USER,
+    {"discover", "1", "find sshfs and NFS mounts by themselves", USER,
      AT(discover), parse_bool, print_bool},
 };
 
@@ -376,8 +338,14 @@ fy_settings_init(struct fy_settings *out)
     memset(out, 0, sizeof *out);
     memcpy(out->device, "auto", sizeof "auto");
     out->discover = true;
-    out->register_bytes = FY_REGISTER_AUTO;
     /* Every other default is zero; test_settings.c compares with the table. */
+}
+
+/* Settings of earlier versions: ferry.conf may still have them. */
+static bool
+is_removed(const char *name)
+{
+    return strcmp(name, "defer") == 0 || strcmp(name, "register") == 0;
 }
 
 int
@@ -393,7 +361,8 @@ fy_settings_set(struct fy_settings *settings, unsigned origin, const char *name,
         }
         return table[i].parse(value, (char *)settings + table[i].offset, why);
     }
-    fy_buffer_add(why, "there is no such setting");
+    fy_buffer_add(why, is_removed(name) ? "this setting was removed"
+                                        : "there is no such setting");
     return FY_ERR_NOENT;
 }
 

@@ -40,11 +40,8 @@ struct fy_settings {
     enum fy_mode mode;
     char device[FY_SETTINGS_NAME_BYTES]; /* "auto", "none", "host", ... */
     uint64_t memory_bytes;               /* device limit; 0: device's default */
-    uint64_t register_bytes;             /* host memory to register; or: */
-#define FY_REGISTER_AUTO UINT64_MAX
-    bool force;        /* offload all that is allowed */
+    bool force;                          /* offload all that is allowed */
     bool early;        /* start CUDA before a program that may use it */
-    bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;
     /* Paths; "" means not set. */

@@ -25,7 +25,6 @@ include pager/base/local.mk
 include pager/bind/local.mk
 include pager/blocked/local.mk
 include pager/decide/local.mk
-include pager/deferred/local.mk
 include pager/device/local.mk
 include pager/device/cuda/local.mk
 include pager/device/host/local.mk

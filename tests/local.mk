@@ -51,7 +51,6 @@ NOCALL_WRAP = -Wl,--wrap=fstat,--wrap=stat,--wrap=lstat,--wrap=fstatat,--wrap=st
 include tests/baddevice/local.mk
 include tests/commands/local.mk
 include tests/drive/local.mk
-include tests/defer/local.mk
 include tests/exec/local.mk
 include tests/fakecuda/local.mk
 include tests/faults/local.mk
@@ -97,7 +96,6 @@ UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_pool
 UNIT_TESTS += tests/unit/test_brief
-UNIT_TESTS += tests/unit/test_defer
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_shim_bind
 UNIT_TESTS += tests/unit/test_cuda_device
@@ -107,7 +105,6 @@ UNIT_TESTS += tests/unit/test_cuda_engine
 UNIT_TESTS += tests/unit/test_nest
 UNIT_TESTS += tests/unit/test_cuda_pieces
 UNIT_TESTS += tests/unit/test_cuda_process
-UNIT_TESTS += tests/unit/test_cuda_register
 UNIT_TESTS += tests/unit/test_cuda_share
 UNIT_TESTS += tests/unit/test_cuda_start
 UNIT_TESTS += tests/unit/test_cuda_trouble
@@ -294,11 +291,6 @@ tests_unit_test_plan_build_LDADD = $(PLAN_TEST_LIBS)
 # engine.c is in no convenience library: it is the module itself.
 ENGINE_RIG = tests/unit/engine_rig.c tests/unit/engine_rig.h pager/engine/engine.c pager/engine/fork.c
 ENGINE_RIG += tests/unit/calls.c tests/unit/calls.h
-tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
-tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
-tests_unit_test_defer_SOURCES += $(ENGINE_RIG)
-tests_unit_test_defer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_defer_LDADD = $(PLAN_TEST_LIBS) -lm
 
 tests_unit_test_brief_SOURCES = tests/unit/test_brief.c
 tests_unit_test_brief_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -346,9 +338,6 @@ tests_unit_test_cuda_engine_SOURCES = tests/unit/test_cuda_engine.c $(CUDA_RUN) 
 tests_unit_test_cuda_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_engine_LDFLAGS = -Wl,--wrap=fy_clock_ns
 tests_unit_test_cuda_engine_LDADD = $(PLAN_TEST_LIBS) -ldl
-tests_unit_test_cuda_register_SOURCES = tests/unit/test_cuda_register.c $(CUDA_RUN) $(ENGINE_RIG)
-tests_unit_test_cuda_register_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_cuda_register_LDADD = $(PLAN_TEST_LIBS) -ldl
 tests_unit_test_device_call_SOURCES = tests/unit/test_device_call.c
 tests_unit_test_device_call_SOURCES += tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_device_call_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

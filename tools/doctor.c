@@ -87,15 +87,6 @@ print_machine(void)
          cause           ? cause
          : kernel_faults ? ", also faults in the kernel"
                          : ", faults in user mode only");
-    int silent = 0;
-    cause = fy_kernel_watch(&silent);
-    fact("registering", "%s%s",
-         cause    ? "no: "
-         : silent ? "if asked for"
-                  : "yes",
-         cause    ? cause
-         : silent ? " (register=SIZE): MADV_GUARD_INSTALL is not told"
-                  : "");
     cause = fy_kernel_pagemap_scan();
     fact("PAGEMAP_SCAN", "%s%s", cause ? "no: " : "yes", cause ? cause : "");
     cause = fy_kernel_procmap_query();

@@ -13,11 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <linux/userfaultfd.h>
 
 #include "common/procmap.h"
 
@@ -40,37 +37,6 @@ fy_kernel_userfaultfd(int *out_kernel_faults)
         return strerror(errno);
     }
     close((int)fd);
-    return NULL;
-}
-
-/* pager/device/cuda/watch.c tries what this only asks for. */
-const char *
-fy_kernel_watch(int *out_silent)
-{
-    enum {
-        GUARD_INSTALL = 102
-    }; /* MADV_GUARD_INSTALL, Linux 6.13 */
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    struct uffdio_api api = {.api = UFFD_API,
-                             .features = UFFD_FEATURE_EVENT_REMAP |
-                                         UFFD_FEATURE_EVENT_REMOVE |
-                                         UFFD_FEATURE_EVENT_UNMAP};
-    long fd = syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
-    if (fd < 0) {
-        return strerror(errno);
-    }
-    int refused = ioctl((int)fd, UFFDIO_API, &api);
-    close((int)fd);
-    if (refused != 0 || (api.features & 1 << 12) == 0) {
-        return "this kernel is too old"; /* bit 12: Linux 5.19 */
-    }
-    void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    *out_silent = 0;
-    if (memory != MAP_FAILED) {
-        *out_silent = madvise(memory, page, GUARD_INSTALL) == 0;
-        munmap(memory, page);
-    }
     return NULL;
 }
 

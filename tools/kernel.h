@@ -7,8 +7,6 @@
 
 /* Each returns NULL when it works, else why not (static or strerror text). */
 const char *fy_kernel_userfaultfd(int *out_kernel_faults);
-/* Events of what happens to memory; *out_silent: not of guard pages. */
-const char *fy_kernel_watch(int *out_silent);
 const char *fy_kernel_pagemap_scan(void);
 const char *fy_kernel_procmap_query(void);
 

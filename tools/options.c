@@ -30,7 +30,7 @@ static const char help_shell[] =
 static const char help[] =
     "  --mount FOLDER=PLACE  the files of FOLDER are at PLACE, such as\n"
     "                        ssh://user@host:port/path; more than once\n"
-    "  --no-discover         do not look for sshfs, NFS and Gluster mounts\n"
+    "  --no-discover         do not look for sshfs and NFS mounts\n"
     "  --device auto|none|host|cuda[:N][,memory=SIZE]\n"
     "                        where calls may run. 'auto' takes a GPU if there "
     "is "
@@ -45,9 +45,6 @@ static const char help[] =
     "  --chunk random[:SEED] random chunk shapes instead of planned ones\n"
     "  --early               start CUDA also before a program that may use "
     "it does\n"
-    "  --defer               run elementwise calls later, several together, "
-    "when\n"
-    "                        their results are looked at (experimental)\n"
     "  --annotations PATH    also use this file, or every *.ferry in this "
     "folder\n"
     "  --report[=FILE.json]  afterwards print what happened, or write it as "
@@ -67,13 +64,13 @@ enum option_id {
     OPTION_CHUNK,
     OPTION_VERIFY,
     OPTION_EARLY,
-    OPTION_DEFER,
     OPTION_ANNOTATIONS,
     OPTION_REPORT,
     OPTION_EXPLAIN,
     OPTION_DEBUG,
     OPTION_DEBUG_FILE,
     OPTION_HELP,
+    OPTION_REMOVED,
 };
 
 static const struct option long_options[] = {
@@ -84,13 +81,13 @@ static const struct option long_options[] = {
     {"chunk", required_argument, NULL, OPTION_CHUNK},
     {"verify", optional_argument, NULL, OPTION_VERIFY},
     {"early", no_argument, NULL, OPTION_EARLY},
-    {"defer", no_argument, NULL, OPTION_DEFER},
     {"annotations", required_argument, NULL, OPTION_ANNOTATIONS},
     {"report", optional_argument, NULL, OPTION_REPORT},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"debug", optional_argument, NULL, OPTION_DEBUG},
     {"debug-file", required_argument, NULL, OPTION_DEBUG_FILE},
     {"help", no_argument, NULL, OPTION_HELP},
+    {"defer", no_argument, NULL, OPTION_REMOVED},
     {NULL, 0, NULL, 0},
 };
 
@@ -238,9 +235,6 @@ take(int id, struct fy_run_options *options)
     case OPTION_EARLY:
         options->settings.early = true;
         return 0;
-    case OPTION_DEFER:
-        options->settings.defer = true;
-        return 0;
     case OPTION_ANNOTATIONS:
         return add_annotations(optarg, options);
     case OPTION_REPORT:
@@ -255,6 +249,9 @@ take(int id, struct fy_run_options *options)
                                &options->settings.debug);
     case OPTION_DEBUG_FILE:
         return set_debug_file("--debug-file", optarg, &options->settings);
+    case OPTION_REMOVED:
+        fy_say("the option --defer was removed");
+        return FY_ERR_INVALID;
     default: /* getopt has said it */
         return FY_ERR_INVALID;
     }

@@ -6,10 +6,7 @@
 
 #include "pager/base/explain.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/lines.h"
 #include "pager/base/lasting.h"
@@ -81,21 +78,4 @@ void
 fy_explain_write(const char *line, size_t bytes)
 {
     (void)fy_lines_append(explained->path, line, bytes);
-}
-
-void
-fy_explain_line(const char *text)
-{
-    char line[1024];
-    int saved = errno;
-
-    if (fy_explains() && count_line()) {
-        int n =
-            snprintf(line, sizeof line, "pid=%ld: %s\n", (long)getpid(), text);
-        if (n > 0) {
-            fy_explain_write(line, (size_t)n < sizeof line ? (size_t)n
-                                                           : sizeof line - 1);
-        }
-    }
-    errno = saved;
 }

@@ -18,7 +18,5 @@ bool fy_explains(void);
 bool fy_explain_once(uint64_t hash);
 /* Appends `bytes' bytes, a line that was counted. Any thread; errno is kept. */
 void fy_explain_write(const char *line, size_t bytes);
-/* A line that is no call's: what happened to several calls together. */
-void fy_explain_line(const char *text);
 
 #endif

@@ -147,8 +147,7 @@ struct fy_device_ops {
     void (*free)(struct fy_device *device, uint64_t address);
     /*
      * Returns memory without an owner to the machine. `threads': ends those that wait
-     * for work, if they can be ended; others start when there is some, and no other
-     * thread uses the device meanwhile. Unset: there is nothing of either.
+     * for work, if they can be ended; others start when there is some. Unset: there is nothing of either.
      */
     void (*give_back)(struct fy_device *device, bool threads);
     /*
@@ -158,20 +157,7 @@ struct fy_device_ops {
      */
     void (*claim)(struct fy_device *device, uint64_t bytes,
                   const struct timespec *until);
-    /*
-     * The next five are unset where no host memory is kept hold of (registered,
-     * page-locked) from call to call. keep(): so much of it at most; UINT64_MAX:
-     * the device's default. Before the first open().
-     */
-    void (*keep)(uint64_t bytes);
-    /* A call on those operands begins; `force': keep them at any price. */
-    void (*operands)(struct fy_device *device, const struct fy_range *ranges,
-                     size_t count, bool force);
-    /* All devices of the kind let go of what they keep; `stay': and keep
-     * nothing more until resume(). */
-    void (*let_go)(bool stay);
-    void (*resume)(void);
-    /* The program is about to load that library; let_go() comes next. */
+    /* The program is about to load that library. Unset: the device does not care. */
     void (*loading)(const char *file);
     int (*stream_create)(struct fy_device *device, enum fy_stream_kind kind,
                          struct fy_stream **out);

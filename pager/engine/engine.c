@@ -22,9 +22,7 @@
 #include "pager/base/lasting.h"
 #include "pager/bind/handles.h"
 #include "pager/decide/decision.h"
-#include "pager/deferred/defer.h"
 #include "pager/device/cuda/kernel_compile.h"
-#include "pager/device/cuda/watch.h"
 #include "pager/device/own_thread.h"
 #include "pager/engine/fork.h"
 #include "pager/engine/state.h"
@@ -125,24 +123,6 @@ count_error(const struct fy_decision *decision, struct fy_device *of)
     }
 }
 
-/* What the device may keep ready for the next call. */
-static void
-tell_operands(const struct offload *offload, const struct fy_lease *lease)
-{
-    struct fy_range ranges[FY_MAX_OPERANDS];
-    size_t count = 0;
-    bool overflow;
-
-    if (!state.ops->operands) {
-        return;
-    }
-    for (unsigned i = 0; i < offload->bound.function->noperands; i++) {
-        count +=
-            fy_view_range(&offload->bound.views[i], &ranges[count], &overflow);
-    }
-    state.ops->operands(lease->device, ranges, count, state.settings->force);
-}
-
 /* A status of fy_executor_run(); 0: *out has what to answer. */
 static int
 run_plan(struct offload *offload, const struct fy_lease *lease,
@@ -154,7 +134,6 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     struct fy_rerun *rerun =
         fy_run_verify_begin(&state.checks, &offload->bound, decision);
     double start = fy_clock_seconds();
-    tell_operands(offload, lease);
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
@@ -375,7 +354,6 @@ hold(struct offload *offload)
     if (!offload->held && state.services->hold(offload->call)) {
         offload->held = true;
         fy_own_block()->raised = 0;
-        fy_watch_callers_stack(offload->call->registers->stack);
     }
     return offload->held;
 }
@@ -389,7 +367,7 @@ decide(struct offload *offload)
     unsigned bits = symbol->integer_bits;
     enum fy_reason reason;
 
-    if ((state.verifier || state.defers || fy_explains()) && !hold(offload)) {
+    if ((state.verifier || fy_explains()) && !hold(offload)) {
         return FY_REASON_IN_HANDLER;
     }
     if (__atomic_load_n(&state.device_errors, __ATOMIC_RELAXED) >=
@@ -434,13 +412,6 @@ decide(struct offload *offload)
         __atomic_load_n(&state.without_kernel[offload->bound.function_index],
                         __ATOMIC_RELAXED)) {
         return FY_REASON_NO_KERNEL;
-    }
-    if (state.defers) {
-        if (fy_defer_call(call, &offload->bound) == FY_REASON_NONE) {
-            offload->decision.method = "deferred";
-            return FY_REASON_NONE;
-        }
-        fy_defer_settle(&offload->bound);
     }
     fy_choice_begin(&state.chooser, &offload->choice, &offload->bound,
                     call->caller);
@@ -555,22 +526,6 @@ engine_silence(void)
 }
 
 static void
-engine_before_change(void)
-{
-    if (state.defers) {
-        fy_defer_before_change();
-    }
-}
-
-static void
-engine_after_change(void)
-{
-    if (state.defers) {
-        fy_defer_after_change();
-    }
-}
-
-static void
 engine_ran(uint64_t nanoseconds)
 {
     struct fy_tried tried =
@@ -638,7 +593,6 @@ engine_loading(const char *file)
 
     if (state.ops && state.ops->loading) {
         state.ops->loading(file);
-        state.ops->let_go(false);
     }
     errno = saved;
 }
@@ -658,8 +612,6 @@ static const struct fy_engine engine = {
     .compare = engine_compare,
     .ran = engine_ran,
     .loading = engine_loading,
-    .before_change = engine_before_change,
-    .after_change = engine_after_change,
     .silence = engine_silence,
     .end_threads = end_threads,
 };
@@ -706,34 +658,13 @@ fy_engine_start(const struct fy_shim_services *given)
         errno = saved;
         return NULL;
     }
-    if (settings->defer && state.ops && !state.verifier &&
-        settings->check_rate <= 0) {
-        const struct fy_defer_options defer = {
-            .ops = state.ops,
-            .services = given,
-            .pool = &state.pool,
-            .chooser = &state.chooser,
-            .force = settings->force,
-            .chunk_random = settings->chunk_random,
-            .chunk_seed = settings->chunk_seed,
-        };
-        state.defers = fy_defer_start(&defer) == FY_OK;
-        if (!state.defers) {
-            fy_explain_line("no call is deferred: that takes Linux 6.11, root, "
-                            "glibc's own malloc, and no GLIBC_TUNABLES");
-        }
-    }
     if (state.ops && state.ops->early) {
         state.ops->early(settings->early);
     }
-    if (state.ops && state.ops->keep) {
-        /* Deferring moves the operands' pages away, and watches them, too. */
-        state.ops->keep(state.defers ? 0 : settings->register_bytes);
-    }
-    fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s%s",
+    fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s",
              state.ops ? state.ops->name : "none",
              (unsigned long long)settings->memory_bytes,
-             state.verifier ? ", verifies" : "", state.defers ? ", defers" : "",
+             state.verifier ? ", verifies" : "",
              settings->force ? ", forced" : "");
     errno = saved;
     return &engine;

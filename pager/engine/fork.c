@@ -16,27 +16,9 @@
 #include "common/debug.h"
 #include "common/signals.h"
 #include "pager/bind/handles.h"
-#include "pager/deferred/defer.h"
 #include "pager/device/own_thread.h"
 
 static struct fy_state *state; /* for hooks of pthread_atfork() */
-
-static void
-device_before(void)
-{
-    if (state->ops && state->ops->let_go) {
-        state->ops->let_go(true);
-    }
-}
-
-/* In a child: of a process that had no device yet. */
-static void
-device_resume(void)
-{
-    if (state->ops && state->ops->resume) {
-        state->ops->resume();
-    }
-}
 
 static void
 debug_child(void)
@@ -70,10 +52,6 @@ static const struct row {
     void (*reset)(void);
     void (*child)(void);
 } rows[] = {
-    /* Registered pages are let go, and registered again at the next call. */
-    {"device", device_before, device_resume, NULL, device_resume},
-    /* Deferred calls come home; none is deferred meanwhile, nor in a child. */
-    {"deferred", fy_defer_before_fork, fy_defer_after_fork, NULL, NULL},
     {"debug log", NULL, NULL, NULL, debug_child},
     {"handles", NULL, NULL, fy_handles_after_fork, NULL},
     {"statistics", NULL, NULL, learned_reset, NULL},

@@ -23,7 +23,6 @@ struct fy_state {
     struct fy_verifier *verifier;    /* ferry verify: nothing is offloaded */
     unsigned char *without_kernel;   /* of functions; NULL: all are tried */
     unsigned device_errors;          /* since a call succeeded */
-    bool defers;                     /* see deferred/defer.h */
     struct fy_checks checks;         /* ferry run --verify */
     struct fy_pool pool;             /* the device and its executors */
     struct fy_chooser chooser;       /* which side a call runs on */

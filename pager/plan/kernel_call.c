@@ -159,9 +159,10 @@ fy_kernel_step(struct fy_planner *planner, const struct fy_scope *scope,
 
 /* ---- maps ---- */
 
-int
-fy_map_scalar(const struct fy_bound *bound, const struct fy_kernel_param *param,
-              union fy_raw *out)
+/* The value of a scalar parameter, in the whole call. FY_ERR_UNSUPPORTED. */
+static int
+scalar_of(const struct fy_bound *bound, const struct fy_kernel_param *param,
+          union fy_raw *out)
 {
     const struct fy_scope scope = {bound->model, bound->function, bound->cells,
                                    bound->extents};
@@ -264,7 +265,7 @@ map_slots(const struct fy_bound *bound, const struct map *map,
             slot->tile = map->tiles[param->buffer];
             break;
         default:
-            status = fy_map_scalar(bound, param, &slot->value);
+            status = scalar_of(bound, param, &slot->value);
             break;
         }
         if (status) {

@@ -18,11 +18,6 @@ int fy_map_step(struct fy_planner *planner, const struct fy_call_row *row,
                 const struct fy_device_operands *operands,
                 struct fy_variant *variant) FY_MUST_CHECK;
 
-/* The value of a scalar parameter, in the whole call. FY_ERR_UNSUPPORTED. */
-int fy_map_scalar(const struct fy_bound *bound,
-                  const struct fy_kernel_param *param,
-                  union fy_raw *out) FY_MUST_CHECK;
-
 /* The user's kernel; the slots are filled as for a library's function. */
 int fy_kernel_step(struct fy_planner *planner, const struct fy_scope *scope,
                    const struct fy_call_row *row,

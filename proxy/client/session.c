@@ -62,7 +62,6 @@ serve(void *argument)
         fy_stages_sweep(session);
     }
     stop_listening(session);
-    fy_observed_end(session);
     for (struct stub_client *client = session->stubs.clients; client;
          client = client->next) {
         fy_stub_client_drop(client);
@@ -138,10 +137,6 @@ set_up(struct fy_session *session, struct fy_buffer *why)
         return status;
     }
     status = fy_holders_new(&session->scan.holders);
-    if (status) {
-        return status;
-    }
-    status = fy_history_open(session->options.history, &session->history);
     if (status) {
         return status;
     }
@@ -236,11 +231,6 @@ fy_session_end(struct fy_session *session, bool linger)
     fy_loop_ring(&session->loop);
     (void)pthread_join(session->thread, NULL);
     session->started = false;
-    /* Saving the history is tried once, no more. */
-    if (fy_history_save(session->history)) {
-        fy_history_free(session->history);
-        session->history = NULL;
-    }
     session->records.table =
         calloc(session->records.n + 1, sizeof *session->records.table);
     unsigned i = 0;
@@ -287,7 +277,6 @@ fy_session_free(struct fy_session *session)
         fy_record_free(record);
     }
     free(session->records.table);
-    fy_history_free(session->history);
     fy_holders_free(session->scan.holders);
     fy_connections_free(session);
     free(session->mounts);

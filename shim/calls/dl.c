@@ -345,13 +345,11 @@ fy_wrap_dlclose(void *handle)
     fy_bind_retire();
     fy_engine_forget();
     *error = saved;
-    bool told = fy_engine_before_change(); /* calls of what is unloaded */
     fy_linking(1);
     int result = libc->dlclose(handle);
     saved = *error;
     fy_keep_settle();
     fy_linking(-1);
-    fy_engine_after_change(told);
     fy_object_counts(&loaded, &after);
     if (before != after) {
         fy_bind_forget_global();

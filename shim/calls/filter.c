@@ -44,14 +44,10 @@ begin_child(void)
     return true;
 }
 
-/* What was put off is done; from here on nothing is asked. */
-static bool
-begin(bool strict)
+/* Asks the engine nothing from now on. */
+static void
+begin(void)
 {
-    bool told = fy_engine_before_change();
-    if (strict) {
-        fy_last_silent(true);
-    }
     uint8_t mode = fy_mode;
     if (__atomic_fetch_add(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0 && mode) {
         mode_before = mode; /* 0: another thread is just putting it back */
@@ -59,23 +55,18 @@ begin(bool strict)
     __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fy_debug_mask, 0, __ATOMIC_RELAXED);
     fy_engine_silence();
-    return told;
 }
 
 /* There is no filter: programs ask in this way whether there could be one. */
 static void
-failed(bool strict, bool told)
+failed(void)
 {
-    if (strict) {
-        fy_last_silent(false);
-    }
     if (__atomic_sub_fetch(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0) {
         __atomic_store_n(&fy_mode, mode_before, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&fy_filters, __ATOMIC_SEQ_CST)) {
             __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
         }
     }
-    fy_engine_after_change(told);
 }
 
 long
@@ -89,15 +80,13 @@ fy_syscall_filter(long number, long a, long b, long c, long d, long e)
     if (begin_child()) {
         return original(number, a, b, c, d, e);
     }
-    bool strict = number == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT
-                                        : b == SECCOMP_MODE_STRICT;
-    bool told = begin(strict);
     if (number == SYS_seccomp && (b & SECCOMP_FILTER_FLAG_TSYNC)) {
-        fy_last_settle();
+        fy_engine_end_threads(); /* the filter is for them, too */
     }
+    begin();
     long result = original(number, a, b, c, d, e);
     if (result < 0) {
-        failed(strict, told);
+        failed();
     }
     return result;
 }
@@ -111,11 +100,10 @@ prctl(int option, unsigned long a, unsigned long b, unsigned long c,
     if (option != PR_SET_SECCOMP || begin_child()) {
         return original(option, a, b, c, d);
     }
-    bool strict = a == SECCOMP_MODE_STRICT;
-    bool told = begin(strict);
+    begin();
     int result = original(option, a, b, c, d);
     if (result < 0) {
-        failed(strict, told);
+        failed();
     }
     return result;
 }

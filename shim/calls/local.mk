@@ -10,7 +10,6 @@ libferry_la_SOURCES += \
 	shim/calls/object.c \
 	shim/calls/object.h \
 	shim/calls/patch.c \
-	shim/calls/remap.c \
 	shim/calls/scope.c \
 	shim/calls/shim.h \
 	shim/calls/stack.c

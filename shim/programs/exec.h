@@ -55,7 +55,6 @@ enum fy_wrapped {
     FY_POPEN,
     FY_PCLOSE,
     FY_FCLOSE,
-    FY_MREMAP,
     FY_PRCTL,
     FY_LONGJMP, /* as jump.S has them */
     FY_LONGJMP_PLAIN,
@@ -65,6 +64,7 @@ enum fy_wrapped {
     FY_SETNS,
     FY_WRAPPED_COUNT
 };
+_Static_assert(FY_LONGJMP == 14, "jump.S");
 typedef int fy_execve_fn(const char *path, char *const argv[],
                          char *const envp[]); /* execvpe too */
 typedef int fy_fexecve_fn(int fd, char *const argv[], char *const envp[]);

@@ -93,8 +93,7 @@ load(void)
         .hold = fy_dispatch_hold,
         .enter = enter,
         .record = fy_record(),
-        .thread_begins = fy_thread_begins,
-        .main_thread = fy_main_thread,
+        .main_thread = fy_stack_forked,
         .own_block = own_block,
     };
     if (fy_object_at((void *)(uintptr_t)begin, &object) == 0) {
@@ -200,7 +199,7 @@ fy_engine_silence(void)
 static bool
 tells(void)
 {
-    return is_ready() && published()->before_change && !fy_inside &&
+    return is_ready() && !fy_inside &&
            !fy_in_handler(__builtin_frame_address(0));
 }
 
@@ -213,36 +212,6 @@ fy_engine_end_threads(void)
     if (tells() && published()->end_threads) {
         tell_begin(&quiet);
         published()->end_threads();
-        tell_end(&quiet);
-    }
-    *error = saved;
-}
-
-bool
-fy_engine_before_change(void)
-{
-    int *error = &errno, saved = *error;
-    struct fy_quiet quiet;
-    bool told = tells();
-
-    if (told) {
-        tell_begin(&quiet);
-        published()->before_change();
-        tell_end(&quiet);
-    }
-    *error = saved;
-    return told;
-}
-
-void
-fy_engine_after_change(bool told)
-{
-    int *error = &errno, saved = *error;
-    struct fy_quiet quiet;
-
-    if (told) {
-        tell_begin(&quiet);
-        published()->after_change();
         tell_end(&quiet);
     }
     *error = saved;

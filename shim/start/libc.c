@@ -166,12 +166,10 @@ fy_linker_error_back(void *program)
 
 /* In the order of enum fy_wrapped. */
 static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
-    "execve",      "execvpe",      "fexecve",       "execveat",
-    "posix_spawn", "posix_spawnp", "pidfd_spawn",   "pidfd_spawnp",
-    "syscall",     "system",       "popen",         "pclose",
-    "fclose",      "mremap",       "prctl",         "longjmp",
-    "_longjmp",    "siglongjmp",   "__longjmp_chk", "unshare",
-    "setns",
+    "execve",       "execvpe",     "fexecve",       "execveat", "posix_spawn",
+    "posix_spawnp", "pidfd_spawn", "pidfd_spawnp",  "syscall",  "system",
+    "popen",        "pclose",      "fclose",        "prctl",    "longjmp",
+    "_longjmp",     "siglongjmp",  "__longjmp_chk", "unshare",  "setns",
 };
 
 struct wanted {

@@ -32,7 +32,7 @@ has "explain knows too-small" out "^  too-small "
 "$ferry" doctor >out 2>err
 equal "doctor" $? 0
 empty "doctor: nothing on standard error" "$(cat err)"
-for word in processor userfaultfd registering PAGEMAP_SCAN CUDA host engine preload \
+for word in processor userfaultfd PAGEMAP_SCAN CUDA host engine preload \
     annotations cache configuration calibration libblas.so.3; do
     has "doctor says something of $word" out "^  $word "
 done

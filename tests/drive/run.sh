@@ -177,7 +177,7 @@ if [ -e "$fake/libcufft.so.12" ]; then
         FAKECUDA_FAIL=cufftMakePlanMany64:11+:2 \
         "$ferry" run --device cuda,memory=32KiB --force -- \
         "$drive" -s "$seed" -c "$calls" $fftw
-    # Larger than the card: by axes and in four steps, undone where it fails.
+    # Larger than the card: by axes, undone where it fails.
     [ "$calls" = 1 ] || more=2500
     for fails in 700 ${more-} 0; do
         # shellcheck disable=SC2086
@@ -202,7 +202,7 @@ fi
 # Vector math is of MKL, and driven by tests/kernels.
 mkdir "$work/lib"
 cp "$srcdir"/annotations/lib/*.ferry "$work/lib"
-rm -f "$work/lib/vml.ferry" "$work/lib/vml_forms.ferry"
+rm -f "$work/lib/vml.ferry"
 "$ferry" check --dump "$work/lib" >"$work/dump"
 "$ferry" run --device host,memory=1MiB --force --report="$work/report" -- \
     "$drive" -s 1 -c 10 >/dev/null 2>&1

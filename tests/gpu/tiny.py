@@ -82,8 +82,7 @@ def benchmark():
     for name in ("black-scholes", "haversine", "pca", "truncated-svd",
                  "dbscan"):
         mine = [x for x in rows if x[0].startswith(name)]
-        deferred = name in ("black-scholes", "haversine")
-        check(len(mine) == 2 + deferred and
+        check(len(mine) == 2 and
               all("calls offloaded" in x[-1] for x in mine),
               "bench/gpu: %s in every way" % name, mine)
     if any("no NumPy" in "".join(x) for x in rows):

@@ -470,7 +470,7 @@ def no_descriptor_is_kept(context):
     argv = [context.program("closes"), file]
     log = os.path.join(context.folder(), "log")
     for options in (["--explain"], ["--report=" + file + ".json"], ["--verify"],
-                    ["--debug=all", "--debug-file", log], ["--defer"]):
+                    ["--debug=all", "--debug-file", log]):
         result = context.run(HOST + options, argv)
         if options == ["--explain"] and result.err.count(": offloaded") < 2:
             return "lines are missing: %s" % result.err

@@ -51,29 +51,4 @@ namespaces_here(void)
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* Whether what deferred calls need is here: userfaultfd(2) with events of fork,
- * remap, remove and unmap, also for faults of the kernel, and Linux 6.11. */
-static inline bool
-userfaultfd_here(void)
-{
-    struct uffdio_api api = {
-        .api = UFFD_API,
-        .features = UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP |
-                    UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP};
-    unsigned major = 0, minor = 0;
-    struct utsname kernel;
-    if (uname(&kernel) ||
-        sscanf(kernel.release, "%u.%u", &major, &minor) != 2 || major < 6 ||
-        (major == 6 && minor < 11)) {
-        return false;
-    }
-    long watch = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-    if (watch < 0) {
-        return false;
-    }
-    bool events = ioctl((int)watch, UFFDIO_API, &api) == 0;
-    (void)close((int)watch);
-    return events;
-}
-
 #endif

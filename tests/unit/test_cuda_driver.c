@@ -194,8 +194,6 @@ static const struct {
     {"memory_access", TEXT(cuMemSetAccess)},
     {"host_alloc", TEXT(cuMemHostAlloc)},
     {"host_free", TEXT(cuMemFreeHost)},
-    {"host_register", TEXT(cuMemHostRegister)},
-    {"host_unregister", TEXT(cuMemHostUnregister)},
     {"pointer_attribute", TEXT(cuPointerGetAttribute)},
     {"copy_in", TEXT(cuMemcpyHtoDAsync)},
     {"copy_out", TEXT(cuMemcpyDtoHAsync)},

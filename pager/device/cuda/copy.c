@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of the CUDA device. Host memory that the program has page-locked, or
- * ferry (register.c), goes straight over the link, everything else through
- * the ring. Runs on issuing and copying threads.
+ * Copies of the CUDA device. Host memory that the program has page-locked
+ * goes straight over the link, everything else through the ring. Runs on issuing and copying threads.
  */
 #include "config.h"
 
@@ -156,16 +155,10 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
 {
     struct cuda_device *device = stream->device;
     struct fy_copy whole;
-    int status;
     if (fy_view_all_elements(&copy->view) == 0) {
         return 0;
     }
-    bool direct = cuda_copy_direct(copy, &whole);
-    if (direct && cuda_register_copy(stream, &whole, &status)) {
-        return status;
-    }
-    if (direct &&
-        cuda_register_is_foreign(device->registry, &whole, is_locked)) {
+    if (cuda_copy_direct(copy, &whole) && is_locked(device, &whole)) {
         return cuda_transfer(device, &whole, stream->handle);
     }
     if (copy->direction == FY_TO_HOST) {
@@ -180,15 +173,11 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
         }
     }
     double before = fy_clock_seconds();
-    status = cuda_ring_copy(stream, copy);
+    int status = cuda_ring_copy(stream, copy);
     fy_debug(DEVICE, "%llu bytes %s by the ring in %.6f s: %s",
              (unsigned long long)(fy_view_all_elements(&copy->view) *
                                   copy->view.element_bytes),
              copy->direction == FY_TO_HOST ? "out" : "in",
              fy_clock_seconds() - before, fy_status_text(status));
-    if (direct && status == 0) {
-        cuda_register_missed(device->registry, &whole,
-                             fy_clock_seconds() - before);
-    }
     return status;
 }

@@ -16,7 +16,6 @@
 #include "common/signals.h"
 #include "pager/device/cuda/internal.h"
 #include "pager/device/cuda/users.h"
-#include "pager/device/cuda/watch.h"
 #include "pager/device/own_thread.h"
 
 enum {
@@ -251,7 +250,6 @@ be_quiet(void)
         pthread_mutex_unlock(&device->lock);
     }
     pthread_mutex_unlock(&all_lock);
-    fy_watch_end();
     fy_signals_restore(&before);
 }
 
@@ -330,16 +328,10 @@ device_new(void)
     if (pthread_mutex_init(&device->kernels_lock, NULL) != 0) {
         goto destroy_change;
     }
-    device->registry = cuda_registry_new(device);
-    if (!device->registry) {
-        goto destroy_kernels_lock;
-    }
     device->ring = cuda_ring_new(device);
     if (device->ring) {
         return device;
     }
-    cuda_registry_free(device->registry);
-destroy_kernels_lock:
     pthread_mutex_destroy(&device->kernels_lock);
 destroy_change:
     pthread_cond_destroy(&device->change);
@@ -356,7 +348,6 @@ static void
 device_free(struct cuda_device *device)
 {
     bool ours = cuda_is_ours(device);
-    cuda_registry_free(device->registry);
     if (ours) {
         cuda_ring_free(device->ring);
         pthread_mutex_destroy(&device->kernels_lock);
@@ -477,8 +468,6 @@ cuda_close(struct fy_device *base)
         if (device->abandoned) {
             return; /* its threads may still be there */
         }
-        cuda_registry_free(device->registry);
-        device->registry = NULL;
         cuda_ring_free(device->ring);
         device->ring = NULL;
         close_context(device);
@@ -570,45 +559,6 @@ cuda_give_back(struct fy_device *base, bool threads)
     }
 }
 
-static void
-cuda_operands(struct fy_device *base, const struct fy_range *ranges,
-              size_t count, bool force)
-{
-    struct cuda_device *device = (struct cuda_device *)base;
-    if (cuda_is_ours(device)) {
-        cuda_register_operands(device->registry, ranges, count, force);
-    }
-}
-
-static void
-cuda_let_go(bool stay)
-{
-    sigset_t before;
-    if (!fy_cuda_driver_is_ours()) {
-        return;
-    }
-    if (stay) {
-        cuda_register_stay(true);
-    }
-    if (cuda_users_is_me()) {
-        return; /* the driver, which loads or forks: rows are held here */
-    }
-    /* No handler may come here again, and wait for the lock. */
-    fy_signals_block(&before);
-    pthread_mutex_lock(&all_lock);
-    for (struct cuda_device *device = all; device; device = device->next) {
-        cuda_register_let_go(device->registry);
-    }
-    pthread_mutex_unlock(&all_lock);
-    fy_signals_restore(&before);
-}
-
-static void
-cuda_resume(void)
-{
-    cuda_register_stay(false);
-}
-
 static void *
 cuda_resolve(struct fy_device *base, const char *name)
 {
@@ -672,10 +622,6 @@ const struct fy_device_ops fy_device_cuda = {
     .alloc = cuda_alloc,
     .free = cuda_free,
     .give_back = cuda_give_back,
-    .keep = cuda_register_limit,
-    .operands = cuda_operands,
-    .let_go = cuda_let_go,
-    .resume = cuda_resume,
     .loading = cuda_users_loading,
     .claim = cuda_claim,
     .stream_create = cuda_stream_create,

@@ -178,9 +178,6 @@ typedef void *fy_cuda_handle;
     X(host_alloc, "cuMemHostAlloc",                                            \
       (void **address, size_t bytes, unsigned flags))                          \
     X(host_free, "cuMemFreeHost", (void *address))                             \
-    X(host_register, "cuMemHostRegister_v2",                                   \
-      (void *address, size_t bytes, unsigned flags))                           \
-    X(host_unregister, "cuMemHostUnregister", (void *address))                 \
     X(pointer_attribute, "cuPointerGetAttribute",                              \
       (void *value, int attribute, uint64_t address))                          \
     X(copy_in, "cuMemcpyHtoDAsync_v2",                                         \

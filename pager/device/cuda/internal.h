@@ -20,7 +20,6 @@
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/device/cuda/library.h"
 #include "pager/device/cuda/memory.h"
-#include "pager/device/cuda/register.h"
 #include "pager/device/cuda/ring.h"
 #include "pager/device/device.h"
 #include "pager/device/queue.h"
@@ -100,7 +99,6 @@ struct cuda_device {
     uint64_t numbers;
     struct cuda_memory memory;
     struct cuda_ring *ring;
-    struct cuda_registry *registry;
     pthread_mutex_t kernels_lock; /* of the next three; taken before `lock' */
     struct cuda_kernel *kernels;
     unsigned nkernels;

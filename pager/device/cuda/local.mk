@@ -21,8 +21,6 @@ libfypager_la_SOURCES += \
 	pager/device/cuda/pieces.h \
 	pager/device/cuda/places.c \
 	pager/device/cuda/places.h \
-	pager/device/cuda/register.c \
-	pager/device/cuda/register.h \
 	pager/device/cuda/ring.c \
 	pager/device/cuda/ring.h \
 	pager/device/cuda/share.c \
@@ -30,7 +28,5 @@ libfypager_la_SOURCES += \
 	pager/device/cuda/start.c \
 	pager/device/cuda/stream.c \
 	pager/device/cuda/users.c \
-	pager/device/cuda/users.h \
-	pager/device/cuda/watch.c \
-	pager/device/cuda/watch.h
+	pager/device/cuda/users.h
 EXTRA_DIST += pager/device/cuda/README.md

@@ -392,7 +392,6 @@ close_stream(struct fy_stream *s)
     const struct fy_cuda_driver *driver = s->device->driver;
     int cancel;
     if (cuda_enter_caller(s->device, &cancel)) {
-        cuda_register_forget(s->device->registry, s->number);
         (void)driver->event_destroy(s->ready);
         (void)driver->stream_destroy(s->handle);
         cuda_leave_caller(s->device, cancel);

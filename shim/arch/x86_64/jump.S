@@ -41,9 +41,9 @@
 	.size	\name, . - \name
 .endm
 
-	JUMP	longjmp, 15
-	JUMP	_longjmp, 16
-	JUMP	siglongjmp, 17
-	JUMP	__longjmp_chk, 18
+	JUMP	longjmp, 14
+	JUMP	_longjmp, 15
+	JUMP	siglongjmp, 16
+	JUMP	__longjmp_chk, 17
 
 	.section .note.GNU-stack,"",@progbits
