@@ -20,7 +20,6 @@ processes race) counts as not occurred. A fault stays one: no call fails for goo
 import argparse
 import collections
 import errno
-import hashlib
 import os
 import re
 import shutil

@@ -27,7 +27,6 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)),
                 os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 
 import chosen  # noqa: E402
-import rig as rigs  # noqa: E402
 from patience import patient  # noqa: E402
 import signal
 

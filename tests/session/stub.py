@@ -200,7 +200,7 @@ def many_bytes():
     s.accept()
     s.send(RUN, struct.pack("=I", 0))
     piece = os.urandom(65536)
-    digest, sent, credit = hashlib.sha256(), 0, 0
+    sent, credit = 0, 0
     pid = os.fork()
     if pid == 0:
         data = p.stdout.read()
