@@ -218,10 +218,10 @@ tests_unit_test_blas3_LDADD = $(PLAN_TEST_LIBS)
 # The command line.
 tests_unit_test_report_SOURCES = tests/unit/test_report.c
 tests_unit_test_report_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_report_LDADD = libfytools.la $(CHECK_LIBS)
+tests_unit_test_report_LDADD = $(FYTOOLS) $(CHECK_LIBS)
 tests_unit_test_launch_SOURCES = tests/unit/test_launch.c
 tests_unit_test_launch_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_launch_LDADD = libfytools.la $(CHECK_LIBS)
+tests_unit_test_launch_LDADD = $(FYTOOLS) $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
 dist_check_SCRIPTS += tests/cli/mount.sh tests/cli/mounted.sh tests/cli/proxy.sh tests/cli/tools.sh
 dist_check_SCRIPTS += tests/cli/odds.py tests/cli/leftovers.sh tests/cli/stack.sh

@@ -2,7 +2,7 @@
 # The command that users type.
 bin_PROGRAMS += ferry
 ferry_SOURCES = tools/main.c tools/stack.c
-ferry_LDADD = libfytools.la
+ferry_LDADD = $(FYTOOLS)
 
 # Everything but main(), so that the tests can link it.
 noinst_LTLIBRARIES += libfytools.la
@@ -43,8 +43,10 @@ libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"' \
 	-DFY_PKGLIBEXECDIR='"$(pkglibexecdir)"'
 libfytools_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-libfytools_la_LIBADD = $(JANSSON_LIBS) libfyproxy.la libfyshimgen.la libfyannotations.la libfyverify.la \
-	libfypager.la libfymodel.la libfycommon.la -ldl
+# Programs name the libraries that libfytools.la needs: a library that held their objects
+# would be made again after each edit.
+FYTOOLS = libfytools.la libfyproxy.la libfyshimgen.la libfyannotations.la \
+	libfyverify.la libfypager.la libfymodel.la libfycommon.la $(JANSSON_LIBS) -ldl
 
 dist_bashcompletion_DATA = tools/completion/ferry
 dist_zshcompletion_DATA = tools/completion/_ferry

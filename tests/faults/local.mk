@@ -8,7 +8,7 @@ tests_faults_inject_CFLAGS = $(AM_CFLAGS)
 check_PROGRAMS += tests/faults/ferry
 tests_faults_ferry_SOURCES = tools/main.c tools/stack.c tests/faults/nomem.c tests/faults/frames.h
 tests_faults_ferry_CFLAGS = $(AM_CFLAGS)
-tests_faults_ferry_LDADD = libfytools.la
+tests_faults_ferry_LDADD = $(FYTOOLS)
 
 dist_check_SCRIPTS += tests/faults/table.py
 TESTS += tests/faults/table.py

@@ -17,7 +17,7 @@ check_PROGRAMS += tests/files/liar
 tests_files_liar_SOURCES = tools/main.c tools/stack.c tests/files/liar.c
 tests_files_liar_CFLAGS = $(AM_CFLAGS)
 tests_files_liar_LDFLAGS = -Wl,--wrap=fy_files_encode,--wrap=fy_files_entry_put
-tests_files_liar_LDADD = libfytools.la
+tests_files_liar_LDADD = $(FYTOOLS)
 
 dist_check_SCRIPTS += tests/files/ahead.py tests/files/differ.py tests/files/model.py
 

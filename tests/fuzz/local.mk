@@ -74,7 +74,7 @@ tests_fuzz_fuzz_rates_LDADD = libfypager.la -lm $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_report
 tests_fuzz_fuzz_report_SOURCES = tests/fuzz/fuzz_report.c $(FUZZ_DRIVER)
-tests_fuzz_fuzz_report_LDADD = libfytools.la $(FUZZ_LIBS)
+tests_fuzz_fuzz_report_LDADD = $(FYTOOLS) $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_rope
 tests_fuzz_fuzz_rope_SOURCES = tests/fuzz/fuzz_rope.c $(FUZZ_DRIVER)

@@ -42,10 +42,9 @@ if HAVE_FUSE
 noinst_LTLIBRARIES += libfyfiles.la
 libfyfiles_la_SOURCES = $(files_client_sources)
 libfyfiles_la_CFLAGS = $(AM_CFLAGS) $(FUSE_CFLAGS)
-libfyfiles_la_LIBADD = $(FUSE_LIBS) libfyproxy.la libfycommon.la
 pkglibexec_PROGRAMS += ferry-mount
 ferry_mount_SOURCES = tools/ferry_mount.c
-ferry_mount_LDADD = libfyfiles.la
+ferry_mount_LDADD = libfyfiles.la libfyproxy.la libfycommon.la $(FUSE_LIBS)
 else
 EXTRA_DIST += $(files_client_sources) tools/ferry_mount.c
 endif
