@@ -143,7 +143,8 @@ parse_device_option(const char *text, struct fy_settings *settings)
         } else {
             status = set(settings, FY_SETTING_WIRE, "--device memory", "memory",
                          comma + 8);
-            if (status == 0 && settings->memory_bytes == 0) {
+            if (status == 0 && settings->memory_bytes == 0 &&
+                strcmp(copy, "host") == 0) {
                 fy_say(
                     "--device '%s': a device without memory computes nothing",
                     text);
