@@ -108,14 +108,14 @@ fy_pipeline_find(struct fy_pipeline *pipeline,
     return pipeline->nmounts > 0;
 }
 
-/* The file of what was learned, "" without a cache. */
+/* The prefix of the files of logins, "" without a cache. */
 static void
-find_history(char out[PATH_MAX])
+find_logins(char out[PATH_MAX])
 {
     char folder[PATH_MAX];
     int n = fy_cache_folder(folder)
                 ? -1
-                : snprintf(out, PATH_MAX, "%s/history.db", folder);
+                : snprintf(out, PATH_MAX, "%s/login-", folder);
     if (n < 0 || n >= PATH_MAX) {
         out[0] = '\0';
     }
@@ -126,10 +126,10 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
                   const char *folder, const struct fy_run_options *options,
                   char *trouble, size_t bytes)
 {
-    char cause[CAUSE_BYTES], history[PATH_MAX];
+    char cause[CAUSE_BYTES], logins[PATH_MAX];
     struct fy_buffer why;
     fy_buffer_start(&why, cause, sizeof cause);
-    find_history(history);
+    find_logins(logins);
     struct fy_session_options session = {
         .mounts = pipeline->mounts,
         .nmounts = pipeline->nmounts,
@@ -137,7 +137,7 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
         .library = places->library,
         .stub = places->stub,
         .ferry = places->ferry,
-        .history = history[0] ? history : NULL,
+        .logins = logins[0] ? logins : NULL,
         .force = options->settings.force,
         .whole_environment = options->settings.whole_environment,
         .record = options->report || options->explain,

@@ -107,7 +107,7 @@ enum fy_merge {
     FY_MERGE_TAIL,
 };
 
-enum fy_output { /* the estimate before anything was learned */
+enum fy_output { /* the estimate */
     FY_OUTPUT_NOTHING,
     FY_OUTPUT_FILTERS, /* at most its input, usually much less */
     FY_OUTPUT_COPIES,  /* about its input */
@@ -224,7 +224,7 @@ struct fy_invocation {
     uint32_t nruns;
     bool fed;     /* their paths come from stdin */
     bool batches; /* how many paths a command gets depends on limits */
-    char *key;    /* command and flags without operands, for what is learned */
+    char *key;    /* command and flags without operands, for people */
 };
 
 static inline bool

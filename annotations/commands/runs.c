@@ -339,7 +339,7 @@ add_meaning(struct run *run, const struct fy_invocation *inner)
     return status;
 }
 
-/* What is expected of it, and learned by its key. */
+/* What is expected of it. */
 static int
 add_cost(struct run *run, const struct fy_invocation *inner)
 {

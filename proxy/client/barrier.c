@@ -79,7 +79,7 @@ read_counters(const struct fy_mount *mount, struct fy_quiet *out)
     }
     (void)snprintf(path, sizeof path, "/proc/%d/io", (int)mount->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool known = fd >= 0 && fy_process_io(mount->pid, fd, &io);
+    bool known = fd >= 0 && fy_process_io(fd, &io);
     if (fd >= 0) {
         close(fd);
     }

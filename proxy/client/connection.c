@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/debug.h"
+#include "proxy/client/logins.h"
 #include "proxy/client/stage.h"
 
 enum {
@@ -201,36 +202,18 @@ fy_connection_request(struct connection *connection, const char *path,
 
 /* ---- the login ----------------------------------------------------------------------- */
 
-static const double usual_login = 0.5; /* seconds, until one was seen */
-
-static void
-login_key(const struct connection *connection, char out[], size_t capacity)
-{
-    (void)snprintf(out, capacity, "login %s", connection->name);
-}
-
-static void
-learn_login(const struct connection *connection)
-{
-    char key[600];
-    login_key(connection, key, sizeof key);
-    fy_history_add(connection->session->history, key, 0, 0,
-                   (double)(fy_clock_ns() - connection->began_ns) / 1e9);
-}
+static const double usual_login =
+    0.5; /* seconds, of a host that never answered */
 
 double
 fy_connection_login_seconds(const struct connection *connection)
 {
-    char key[600];
-    struct fy_learned learned;
     if (connection->state != CONNECTION_GREETING &&
         connection->state != CONNECTION_HELLO) {
         return 0;
     }
-    login_key(connection, key, sizeof key);
-    double all = fy_history_find(connection->session->history, key, &learned)
-                     ? learned.busy_seconds
-                     : usual_login;
+    double last = fy_login_last(connection->session->logins, connection->name);
+    double all = last > 0 ? last : usual_login;
     double spent = (double)(fy_clock_ns() - connection->began_ns) / 1e9;
     /* One that takes longer than the others did is not about to end. */
     return all - spent > all / 4 ? all - spent : all / 4;
@@ -240,10 +223,7 @@ fy_connection_login_seconds(const struct connection *connection)
 static bool
 is_known(const struct connection *connection)
 {
-    char key[600];
-    struct fy_learned learned;
-    login_key(connection, key, sizeof key);
-    return fy_history_find(connection->session->history, key, &learned);
+    return fy_login_last(connection->session->logins, connection->name) > 0;
 }
 
 /* Where a mount tells users by numbers, ask.c compares them with the hello's. */
@@ -380,7 +360,8 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     }
     note_open(connection);
     enter(connection, CONNECTION_READY);
-    learn_login(connection);
+    fy_login_keep(connection->session->logins, connection->name,
+                  (double)(fy_clock_ns() - connection->began_ns) / 1e9);
     connection->heard_bytes = 0;
     fy_loop_set(&connection->session->loop, &connection->limit,
                 KEEPALIVE_SECONDS * second_ns);

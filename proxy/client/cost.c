@@ -18,14 +18,11 @@ static const double trips_a_file = 3; /* look-up, open, read; close is async */
 static const double trips_an_open_file = 1; /* the first read */
 static const double margin_seconds = 5e-3;  /* ... */
 static const double margin_share = 0.25;    /* at most, of what it takes here */
-static const double least_learned = 64 << 10; /* bytes a run */
-static const double most_output = 1100; /* bytes for one: gzip's most is 1032 */
-static const double most_work = 1e-5;   /* seconds a byte, of the slowest */
 static const double margin_factor = 1.1;
 
-/* Output for each byte of input, before anything was learned. */
+/* Output for each byte of input. */
 static double
-default_ratio(const struct fy_invocation *invocation)
+output_ratio(const struct fy_invocation *invocation)
 {
     switch (invocation->output) {
     case FY_OUTPUT_NOTHING:
@@ -39,59 +36,36 @@ default_ratio(const struct fy_invocation *invocation)
     }
 }
 
-/*
- * Whether earlier runs tell what a byte of input brings and costs: of a run that
- * read little that is its start, and a command reads no files where its input is
- * the names in folders (find).
- */
-static bool
-teaches(const struct fy_learned *learned)
-{
-    return learned->runs > 0 && learned->in_bytes >= least_learned &&
-           learned->out_bytes <= most_output * learned->in_bytes &&
-           learned->busy_seconds <= start_there + most_work * learned->in_bytes;
-}
-
 static double
 expected_output(const struct fy_invocation *invocation,
-                const struct fy_learned *learned,
                 const struct fy_cost_input *input)
 {
     double bytes = (double)input->remote_bytes + (double)input->local_bytes;
     if (invocation->output == FY_OUTPUT_NAMES) {
         return 60.0 * (double)input->remote_files;
     }
-    if (teaches(learned)) {
-        return bytes * learned->out_bytes / learned->in_bytes;
-    }
-    return bytes * default_ratio(invocation);
+    return bytes * output_ratio(invocation);
 }
 
 static double
 expected_work(const struct fy_invocation *invocation,
-              const struct fy_learned *learned,
               const struct fy_cost_input *input)
 {
     double bytes = (double)input->remote_bytes + (double)input->local_bytes;
-    if (teaches(learned)) {
-        double busy = learned->busy_seconds - start_there;
-        return busy > 0 ? bytes * busy / learned->in_bytes : 0;
-    }
     double weight = invocation->work > 0 ? invocation->work : 1;
     return bytes * weight / copy_rate;
 }
 
 void
 fy_cost_predict(const struct fy_invocation *invocation,
-                const struct fy_learned *learned,
                 const struct fy_cost_input *input,
                 const struct fy_cost_host *host, struct fy_cost *out)
 {
     double rtt = host->rtt_seconds > 0 ? host->rtt_seconds : default_rtt;
     double bandwidth =
         host->bytes_a_second > 0 ? host->bytes_a_second : default_bandwidth;
-    double work = expected_work(invocation, learned, input);
-    double output = expected_output(invocation, learned, input);
+    double work = expected_work(invocation, input);
+    double output = expected_output(invocation, input);
     uint64_t opened = input->opened_files < input->remote_files
                           ? input->opened_files
                           : input->remote_files;
@@ -129,14 +103,13 @@ fy_cost_pays(const struct fy_cost_input *input, const struct fy_cost *cost)
 
 bool
 fy_cost_needs_sizes(const struct fy_invocation *invocation,
-                    const struct fy_learned *learned,
                     const struct fy_cost_input *input,
                     const struct fy_cost_host *host)
 {
     struct fy_cost least;
     struct fy_cost_input nothing = *input;
     nothing.known = true;
-    fy_cost_predict(invocation, learned, &nothing, host, &least);
+    fy_cost_predict(invocation, &nothing, host, &least);
     /* Were all of them empty, it would run here. */
     if (input->local_bytes > 0 ||
         (input->remote_files > 0 && !fy_cost_pays(&nothing, &least))) {
@@ -144,9 +117,6 @@ fy_cost_needs_sizes(const struct fy_invocation *invocation,
     }
     if (input->output_stays) {
         return false;
-    }
-    if (teaches(learned)) {
-        return learned->out_bytes > learned->in_bytes;
     }
     return invocation->output == FY_OUTPUT_GROWS;
 }

@@ -9,8 +9,7 @@
  *   there  round trips + start + input that is here / bandwidth
  *          + work * load / speed of that host + output that goes here / bandwidth
  *
- * Work is what was learned (processor seconds of earlier runs, scaled by bytes),
- * else the annotation's weight times the time that a plain copy takes.
+ * Work is the annotation's weight times the time that a plain copy takes.
  */
 #ifndef FERRY_PROXY_CLIENT_COST_H
 #define FERRY_PROXY_CLIENT_COST_H
@@ -19,7 +18,6 @@
 #include <stdint.h>
 
 #include "annotations/commands/command.h"
-#include "proxy/client/history.h"
 
 struct fy_cost_host {
     double rtt_seconds;    /* 0: unknown */
@@ -46,7 +44,6 @@ struct fy_cost {
 };
 
 void fy_cost_predict(const struct fy_invocation *invocation,
-                     const struct fy_learned *learned, /* runs 0: nothing */
                      const struct fy_cost_input *input,
                      const struct fy_cost_host *host, struct fy_cost *out);
 
@@ -61,7 +58,6 @@ bool fy_cost_pays(const struct fy_cost_input *input,
 /* Whether sizes could change the answer at all: if not, none need be asked for.
  * `input' has no bytes, and as many files as are named. */
 bool fy_cost_needs_sizes(const struct fy_invocation *invocation,
-                         const struct fy_learned *learned,
                          const struct fy_cost_input *input,
                          const struct fy_cost_host *host);
 

@@ -11,15 +11,14 @@ libfyproxy_la_SOURCES += \
 	proxy/client/cost.h \
 	proxy/client/flow.c \
 	proxy/client/stub_client.c \
-	proxy/client/history.c \
-	proxy/client/history.h \
 	proxy/client/holders.c \
 	proxy/client/holders.h \
 	proxy/client/input.c \
 	proxy/client/link.c \
+	proxy/client/logins.c \
+	proxy/client/logins.h \
 	proxy/client/mappings.c \
 	proxy/client/mappings.h \
-	proxy/client/observe.c \
 	proxy/client/order.c \
 	proxy/client/part_words.c \
 	proxy/client/parts.c \

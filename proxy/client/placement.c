@@ -70,8 +70,7 @@ reads_there(const struct stage *stage)
 
 /* Adds the bytes that come from here and would be written there. */
 static void
-add_local(const struct stage *stage, const struct fy_learned *learned,
-          struct fy_cost_input *out)
+add_local(const struct stage *stage, struct fy_cost_input *out)
 {
     const struct fy_invocation *invocation = &stage->invocation;
     if (!stage->input.streams) {
@@ -79,9 +78,6 @@ add_local(const struct stage *stage, const struct fy_learned *learned,
     }
     out->local_bytes =
         stage->plan.in.is_pipe ? PIPE_BYTES : (uint64_t)stage->plan.local_bytes;
-    if (stage->plan.in.is_pipe && learned->runs > 0 && !reads_there(stage)) {
-        out->local_bytes = (uint64_t)learned->in_bytes;
-    }
     bool many = invocation->writes_cwd;
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         const struct fy_use *use = &invocation->uses[i];
@@ -151,10 +147,7 @@ static void
 judge(struct stage *stage, const struct fy_probe_result *result, double login)
 {
     const struct connection *connection = stage->connection;
-    struct fy_learned learned;
     struct fy_cost cost;
-    (void)fy_history_find(stage->session->history, stage->invocation.key,
-                          &learned);
     /* Those that it makes have no size yet. */
     uint64_t named = count_files(stage);
     struct fy_cost_input input = {
@@ -165,12 +158,12 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
         .output_stays = true,
         .effect = stage->plan.effect,
     };
-    add_local(stage, &learned, &input);
+    add_local(stage, &input);
     const struct fy_cost_host host = host_of(connection, login);
-    fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
+    fy_cost_predict(&stage->invocation, &input, &host, &cost);
     stage->place.hopeless = !fy_cost_pays(&input, &cost);
     input.output_stays = output_stays(stage);
-    fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
+    fy_cost_predict(&stage->invocation, &input, &host, &cost);
     /* The mount makes a stage wait before and after its run. */
     cost.there_seconds += stage->mount->lags_ms / 1e3;
     if (stage->mount->lags_ms && stage->plan.effect) {
@@ -286,24 +279,20 @@ encode(const struct stage *stage, char **out, size_t *out_n)
 static bool
 needs_sizes(const struct stage *stage, bool *out_tiny)
 {
-    struct fy_learned learned;
     struct fy_cost_input input = {.output_stays = true,
                                   .effect = stage->plan.effect,
                                   .remote_files = count_files(stage),
                                   .opened_files = count_opened(stage)};
     const struct fy_cost_host host = host_of(stage->connection, 0);
-    (void)fy_history_find(stage->session->history, stage->invocation.key,
-                          &learned);
     if (stage->session->options.force) {
         return false;
     }
-    *out_tiny =
-        input.remote_files > 0 &&
-        fy_cost_needs_sizes(&stage->invocation, &learned, &input, &host);
+    *out_tiny = input.remote_files > 0 &&
+                fy_cost_needs_sizes(&stage->invocation, &input, &host);
     input.output_stays = output_stays(stage);
     return *out_tiny || stage->input.streams || stage->mount->lags_ms ||
            (stage->plan.repeatable &&
-            fy_cost_needs_sizes(&stage->invocation, &learned, &input, &host));
+            fy_cost_needs_sizes(&stage->invocation, &input, &host));
 }
 
 /* ---- a look from here ------------------------------------------------- */

@@ -62,7 +62,6 @@ serve(void *argument)
         fy_stages_sweep(session);
     }
     stop_listening(session);
-    fy_observed_end(session);
     for (struct stub_client *client = session->stubs.clients; client;
          client = client->next) {
         fy_stub_client_drop(client);
@@ -133,15 +132,13 @@ set_up(struct fy_session *session, struct fy_buffer *why)
     }
     memcpy(session->mounts, session->options.mounts,
            session->nmounts * sizeof *session->mounts);
+    session->logins =
+        session->options.logins ? strdup(session->options.logins) : NULL;
     int status = fy_connections_new(session);
     if (status) {
         return status;
     }
     status = fy_holders_new(&session->scan.holders);
-    if (status) {
-        return status;
-    }
-    status = fy_history_open(session->options.history, &session->history);
     if (status) {
         return status;
     }
@@ -236,11 +233,6 @@ fy_session_end(struct fy_session *session, bool linger)
     fy_loop_ring(&session->loop);
     (void)pthread_join(session->thread, NULL);
     session->started = false;
-    /* Saving the history is tried once, no more. */
-    if (fy_history_save(session->history)) {
-        fy_history_free(session->history);
-        session->history = NULL;
-    }
     session->records.table =
         calloc(session->records.n + 1, sizeof *session->records.table);
     unsigned i = 0;
@@ -287,9 +279,9 @@ fy_session_free(struct fy_session *session)
         fy_record_free(record);
     }
     free(session->records.table);
-    fy_history_free(session->history);
     fy_holders_free(session->scan.holders);
     fy_connections_free(session);
+    free(session->logins);
     free(session->mounts);
     free(session);
 }

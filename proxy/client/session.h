@@ -19,7 +19,7 @@
  * flow.c        the account of its bytes: windows, credits
  * order.c       signals to those that read first
  * input.c       stdin that is sent from here
- * observe.c     what originals that run here teach
+ * logins.c      how long the last login to a host took
  * link.c        which stages are joined, by what holders.c finds
  * connection.c       connections to proxies
  */
@@ -36,7 +36,6 @@
 #include "proxy/client/barrier.h"
 #include "proxy/client/classify.h"
 #include "proxy/client/client.h"
-#include "proxy/client/history.h"
 #include "proxy/client/stub.h"
 #include "proxy/wire/loop.h"
 #include "proxy/wire/spec.h"
@@ -59,7 +58,6 @@ struct stub_client;
 struct stage;
 struct connection;
 struct exchange;
-struct fy_observed;
 struct fy_session_calls;
 
 /* snapshot.c: the block for exec wrappers. */
@@ -90,12 +88,6 @@ struct session_scan {
     struct fy_holders *holders;
 };
 
-/* observe.c: originals that run here. */
-struct session_observed {
-    struct fy_observed *first;
-    unsigned n;
-};
-
 /* stage_end.c: what is reported of the stages. */
 struct session_records {
     struct record *first, **end;
@@ -111,6 +103,7 @@ struct fy_session {
     struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
     unsigned nmounts;
     char socket_path[PATH_MAX];
+    char *logins; /* for logins.h, or NULL */
     pthread_t thread;
     bool started;
     struct fy_loop loop;
@@ -120,14 +113,12 @@ struct fy_session {
     struct connection *connections;
     unsigned nconnections;
     uint64_t next_stage;
-    struct fy_history *history;
     struct fy_pool *pool;
     unsigned nstuck; /* threads of it that files do not answer */
     struct session_snapshot snapshot;
     struct session_stubs stubs;
     struct session_order order;
     struct session_scan scan;
-    struct session_observed observed;
     struct session_records records;
 };
 

@@ -159,8 +159,7 @@ struct stage_result {
     bool repeatable_here; /* with all that feeds it */
     int status, signal;
     int64_t offsets[3]; /* -1: none */
-    int64_t read_bytes; /* of its input, in all; -1: not known */
-    uint64_t cpu_ns, out_bytes;
+    uint64_t out_bytes;
     uint64_t ended_ns;
 };
 
@@ -375,14 +374,6 @@ void fy_input_add(struct stage *stage, const char *bytes, size_t n);
 void fy_input_end(struct stage *stage);
 /* Its stub cannot keep more of it. */
 void fy_input_full(struct stage *stage);
-
-/* ---- observe.c */
-
-/* The original runs here: it is looked at until it ends, and what it reads and
- * writes is learned. */
-void fy_observe(const struct stage *stage);
-/* Forgets all that still run. */
-void fy_observed_end(struct fy_session *session);
 
 /* ---- alike.c */
 

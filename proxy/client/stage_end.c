@@ -157,7 +157,6 @@ fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
              fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
     if (stage->client) {
-        fy_observe(stage);
         fy_stub_client_send(stage->client, FY_STUB_EXEC, NULL, 0);
     }
     fy_stage_finish(stage);
@@ -359,12 +358,6 @@ fy_stage_try_end(struct stage *stage)
         if (stage->files[i] >= 0 && stage->result.offsets[i] >= 0) {
             (void)lseek(stage->files[i], stage->result.offsets[i], SEEK_SET);
         }
-    }
-    if (!stage->parts && stage->result.read_bytes > 0) {
-        fy_history_add(stage->session->history, stage->invocation.key,
-                       (uint64_t)stage->result.read_bytes,
-                       stage->result.out_bytes,
-                       (double)stage->result.cpu_ns / 1e9);
     }
     if (stage->whole) {
         fy_part_ended(stage);

@@ -354,7 +354,6 @@ fy_part_ended(struct stage *part)
     parts->worst = status > parts->worst ? status : parts->worst;
     parts->best = status < parts->best ? status : parts->best;
     whole->result.out_bytes += part->result.out_bytes;
-    whole->result.cpu_ns += part->result.cpu_ns;
     parts->current++;
     if (part->result.signal || parts->current == parts->n) {
         if (fy_parts_flush(whole)) {

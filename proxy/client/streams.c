@@ -312,8 +312,6 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     result->offsets[0] = number(trailers, n, FY_FIELD_STDIN_OFFSET, -1);
     result->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
     result->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
-    result->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
-    result->read_bytes = number(trailers, n, FY_FIELD_READ_BYTES, -1);
     result->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
     result->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);

@@ -24,13 +24,9 @@
 #define REAP_NS (20 * UINT64_C(1000000))
 
 static void
-exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
+exited(struct fy_server_stage *stage, int status)
 {
     stage->result.status = status;
-    stage->result.cpu_ns =
-        (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) *
-            UINT64_C(1000000000) +
-        (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
     for (int i = 0; i < 3; i++) {
         if (stage->run.files[i] >= 0) {
             stage->result.offsets[i] = lseek(stage->run.files[i], 0, SEEK_CUR);
@@ -88,10 +84,9 @@ fy_server_reap(struct fy_server *server)
             fy_server_stage_counted(stage);
         }
         int status;
-        struct rusage usage;
         pid_t reaped;
         do {
-            reaped = wait4(pid, &status, 0, &usage);
+            reaped = wait4(pid, &status, 0, NULL);
         } while (reaped < 0 && errno == EINTR);
         if (reaped != pid) {
             continue; /* a job that had started it has waited for it by now */
@@ -101,7 +96,7 @@ fy_server_reap(struct fy_server *server)
                 /* The result of its exec is in the pipe by now. */
                 stage->started.ready(stage, EPOLLHUP);
             }
-            exited(stage, status, &usage);
+            exited(stage, status);
             any = true;
         }
     }

@@ -103,20 +103,6 @@ is_pumped(const struct fy_server_stage *stage)
             stage->spec.out.kind == FY_STREAM_PTY);
 }
 
-/*
- * The bytes it read of its input. A stage without effects reads again what it wrote
- * besides its output: temporary files (sort), pipes between copies (split.c).
- */
-static uint64_t
-net_read_bytes(const struct fy_server_stage *stage, uint64_t output)
-{
-    uint64_t again = !has_effects(stage) && stage->result.written_bytes > output
-                         ? stage->result.written_bytes - output
-                         : 0;
-    return stage->result.read_bytes > again ? stage->result.read_bytes - again
-                                            : 0;
-}
-
 static void
 send_trailers(struct fy_server_stage *stage)
 {
@@ -143,15 +129,10 @@ send_trailers(struct fy_server_stage *stage)
         add_trailer(&trailers, FY_FIELD_STDERR_OFFSET,
                     (uint64_t)stage->result.offsets[2]);
     }
-    add_trailer(&trailers, FY_FIELD_CPU_NS, stage->result.cpu_ns);
     add_trailer(&trailers, FY_FIELD_IN_BYTES, stage->pump.in_bytes);
     uint64_t written =
         is_pumped(stage) ? stage->pump.out_bytes : stage->result.written_bytes;
     add_trailer(&trailers, FY_FIELD_OUT_BYTES, written);
-    if (stage->result.read_bytes) {
-        add_trailer(&trailers, FY_FIELD_READ_BYTES,
-                    net_read_bytes(stage, written));
-    }
     if (stage->spec.in.kind == FY_STREAM_LINK) {
         const struct fy_server_stage *feeder = fy_server_stage_feeder(stage);
         add_trailer(&trailers, FY_FIELD_FEEDER,
@@ -208,8 +189,7 @@ void
 fy_server_stage_counted(struct fy_server_stage *stage)
 {
     struct fy_process_io io;
-    if (fy_process_io(stage->run.pid, stage->result.io, &io)) {
-        stage->result.read_bytes = io.read_bytes;
+    if (fy_process_io(stage->result.io, &io)) {
         stage->result.written_bytes = io.written_bytes;
     }
     fy_run_close(&stage->result.io);

@@ -124,10 +124,9 @@ struct fy_stage_ending {
 struct fy_stage_result {
     int status;         /* of wait, when EXITED */
     int64_t offsets[3]; /* FILE streams after it; -1: none */
-    uint64_t cpu_ns;
-    int io; /* its /proc/PID/io, while it runs; -1: none */
-    /* That it read and wrote in all, as the kernel counts; 0: not known. */
-    uint64_t read_bytes, written_bytes;
+    int io;             /* its /proc/PID/io, while it runs; -1: none */
+    /* That it wrote in all, as the kernel counts; 0: not known. */
+    uint64_t written_bytes;
     uint64_t err_end_ns; /* when its stderr is not waited for any more; 0 */
 };
 

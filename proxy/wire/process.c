@@ -111,15 +111,9 @@ io_row(const char *text, const char *name)
 }
 
 bool
-fy_process_io(pid_t pid, int io, struct fy_process_io *out)
+fy_process_io(int io, struct fy_process_io *out)
 {
     char text[512];
-    clockid_t clock;
-    struct timespec cpu;
-    if (clock_getcpuclockid(pid, &clock) != 0 ||
-        clock_gettime(clock, &cpu) != 0) {
-        return false;
-    }
     /* That it can be read says that the process was still there. */
     ssize_t n = pread(io, text, sizeof text - 1, 0);
     if (n <= 0) {
@@ -127,11 +121,8 @@ fy_process_io(pid_t pid, int io, struct fy_process_io *out)
     }
     text[n] = '\0';
     *out = (struct fy_process_io){
-        .read_bytes = io_row(text, "rchar: "),
         .written_bytes = io_row(text, "wchar: "),
         .writes = io_row(text, "syscw: "),
-        .cpu_ns =
-            (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec,
     };
     return true;
 }

@@ -38,13 +38,12 @@ void fy_threads_close(DIR *threads);
 
 /* What a process and its children that were waited for have used so far. */
 struct fy_process_io {
-    uint64_t read_bytes, written_bytes; /* of files, pipes and all else */
-    uint64_t writes;                    /* write(2) and its like */
-    uint64_t cpu_ns;                    /* without those of children */
+    uint64_t written_bytes; /* to files, pipes and all else */
+    uint64_t writes;        /* write(2) and its like */
 };
 
 /* `io' is its open /proc/PID/io. Until it is reaped; false: it is gone, or may
  * not be looked at. Any thread. */
-bool fy_process_io(pid_t pid, int io, struct fy_process_io *out);
+bool fy_process_io(int io, struct fy_process_io *out);
 
 #endif

@@ -31,9 +31,7 @@
     X(STDIN_OFFSET, "ferry-stdin-offset", "trailer")   \
     X(STDOUT_OFFSET, "ferry-stdout-offset", "trailer") \
     X(STDERR_OFFSET, "ferry-stderr-offset", "trailer") \
-    X(CPU_NS, "ferry-cpu-ns", "trailer")               \
     X(IN_BYTES, "ferry-in-bytes", "trailer")           \
-    X(READ_BYTES, "ferry-read-bytes", "trailer")       \
     X(OUT_BYTES, "ferry-out-bytes", "trailer")         \
     X(FEEDER, "ferry-feeder-ended", "trailer")         \
     X(RATE, "ferry-link-rate", "trailer")
@@ -51,9 +49,7 @@
 #define FY_FIELD_STDIN_OFFSET  "ferry-stdin-offset"
 #define FY_FIELD_STDOUT_OFFSET "ferry-stdout-offset"
 #define FY_FIELD_STDERR_OFFSET "ferry-stderr-offset"
-#define FY_FIELD_CPU_NS        "ferry-cpu-ns"
 #define FY_FIELD_IN_BYTES      "ferry-in-bytes"
-#define FY_FIELD_READ_BYTES    "ferry-read-bytes"
 #define FY_FIELD_OUT_BYTES     "ferry-out-bytes"
 #define FY_FIELD_FEEDER        "ferry-feeder-ended"
 #define FY_FIELD_RATE          "ferry-link-rate"

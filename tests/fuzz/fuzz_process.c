@@ -49,7 +49,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     judge_name(proc, parts[0]);
     int file = open(fuzz_file("proc/9/io", parts[1], strlen(parts[1])),
                     O_RDONLY | O_CLOEXEC);
-    MUST(fy_process_io(getpid(), file, &io) == (*parts[1] != '\0'));
+    MUST(fy_process_io(file, &io) == (*parts[1] != '\0'));
     close(file);
     close(proc);
     free(parts[0]);

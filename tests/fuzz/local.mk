@@ -42,9 +42,6 @@ FUZZ_TARGETS += tests/fuzz/fuzz_hello
 tests_fuzz_fuzz_hello_SOURCES = tests/fuzz/fuzz_hello.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_hello_LDADD = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la $(FUZZ_LIBS)
 
-FUZZ_TARGETS += tests/fuzz/fuzz_history
-tests_fuzz_fuzz_history_SOURCES = tests/fuzz/fuzz_history.c $(FUZZ_DRIVER)
-tests_fuzz_fuzz_history_LDADD = libfyproxy.la libfycommon.la -lm $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_kernels
 tests_fuzz_fuzz_kernels_SOURCES = tests/fuzz/fuzz_kernels.c $(FUZZ_DRIVER)

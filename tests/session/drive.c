@@ -143,7 +143,7 @@ main(int argc, char **argv)
         .stub = argv[1],
         .ferry = "/proc/self/exe",
         .force = true,
-        .history = getenv("DRIVE_HISTORY"),
+        .logins = getenv("DRIVE_LOGINS"),
         .record = true,
     };
     /* Before there are threads that start processes: one that has a script

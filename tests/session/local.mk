@@ -74,9 +74,6 @@ TESTS += tests/session/environment.py
 dist_check_SCRIPTS += tests/session/order.py
 TESTS += tests/session/order.py
 
-dist_check_SCRIPTS += tests/session/learned.py
-TESTS += tests/session/learned.py
-
 dist_check_SCRIPTS += tests/session/temporaries.sh
 TESTS += tests/session/temporaries.sh
 

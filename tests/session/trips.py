@@ -196,7 +196,7 @@ def main():
             f'echo start >> "$TRIPS_LOG"; {script}; {end}; done', slow(folder))
         tell(counted(lines) == [wanted] * RUNS and reasons == ["none"] * (RUNS + 1),
              name, lines, reasons, said)
-    os.environ["DRIVE_HISTORY"] = os.path.join(top, "history")
+    os.environ["DRIVE_LOGINS"] = os.path.join(top, "login-")
     for name, script, wanted in FIRST:
         lines, reasons, _, said = session(top, folder, f"{script}; {end}",
                                           slow(folder))

@@ -158,8 +158,6 @@ on_end(void *context, int32_t stream, void *user,
             job->in_offset = value;
         } else if (strcmp(name, "ferry-stdout-offset") == 0) {
             job->out_offset = value;
-        } else if (strcmp(name, "ferry-cpu-ns") == 0) {
-            job->cpu_ns = value;
         } else if (strcmp(name, "ferry-in-bytes") == 0) {
             job->in_bytes = value;
         } else if (strcmp(name, "ferry-out-bytes") == 0) {
@@ -304,7 +302,7 @@ job_init(struct job *job, struct client *client, const char *const *argv)
     job->client = client;
     job->stream = job->err_stream = job->small_stream = -1;
     job->exit = job->signal = -1;
-    job->in_offset = job->out_offset = job->cpu_ns = -1;
+    job->in_offset = job->out_offset = -1;
     job->spec.stage = ++client->stages;
     job->spec.tool.path = text(argv[0]);
     job->spec.tool.identity = text("sha256:00");

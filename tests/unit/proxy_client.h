@@ -42,7 +42,7 @@ struct job {
     bool ended, closed, err_ended, small_ended;
     uint32_t error;
     int exit, signal; /* -1: not told */
-    long long in_offset, out_offset, cpu_ns, in_bytes, out_told;
+    long long in_offset, out_offset, in_bytes, out_told;
     size_t window; /* granted anew as it is used; 0: stays closed */
     bool discard;  /* do not keep the output */
     bool slow_err; /* of stderr, no more than the first window */

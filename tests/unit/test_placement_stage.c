@@ -37,7 +37,7 @@ static const char *words[9];
 
 static struct fy_cost_input inputs[2]; /* of the predictions: stays, as it is */
 static struct fy_cost_host host;
-static double there_seconds, here_seconds, learned_runs, learned_bytes;
+static double there_seconds, here_seconds;
 static bool pays, pays_if_it_stays, needs, needs_if_it_stays, refuses, no_wire;
 static unsigned npredicted, placed, looked, cancelled, asked;
 static struct fy_work *submitted;
@@ -45,24 +45,12 @@ static struct exchange *exchange;
 static char *body;
 static size_t nbody;
 
-bool
-fy_history_find(struct fy_history *history, const char *key,
-                struct fy_learned *out)
-{
-    (void)history;
-    ck_assert_str_eq(key, "the key");
-    *out = (struct fy_learned){.runs = learned_runs, .in_bytes = learned_bytes};
-    return learned_runs > 0;
-}
-
 void
 fy_cost_predict(const struct fy_invocation *invocation,
-                const struct fy_learned *learned,
                 const struct fy_cost_input *input,
                 const struct fy_cost_host *at, struct fy_cost *out)
 {
     ck_assert_ptr_eq(invocation, &stage.invocation);
-    ck_assert_double_eq(learned->runs, learned_runs);
     inputs[npredicted++ % 2] = *input;
     host = *at;
     *out = (struct fy_cost){there_seconds, here_seconds};
@@ -77,12 +65,10 @@ fy_cost_pays(const struct fy_cost_input *input, const struct fy_cost *cost)
 
 bool
 fy_cost_needs_sizes(const struct fy_invocation *invocation,
-                    const struct fy_learned *learned,
                     const struct fy_cost_input *input,
                     const struct fy_cost_host *at)
 {
     (void)invocation;
-    (void)learned;
     (void)at;
     return input->output_stays ? needs_if_it_stays : needs;
 }
@@ -197,7 +183,6 @@ setup(void)
     memset(&record, 0, sizeof record);
     there_seconds = 2;
     here_seconds = 3;
-    learned_runs = learned_bytes = 0;
     pays = pays_if_it_stays = true;
     needs = needs_if_it_stays = refuses = no_wire = false;
     npredicted = placed = looked = cancelled = asked = 0;
@@ -609,11 +594,11 @@ START_TEST(a_filter_of_local_data_is_judged_at_once)
     ck_assert_uint_eq(inputs[1].stored_files, 0);
     ck_assert(!inputs[1].output_stays);
     ck_assert(stage.place.small);
-    stage.plan.in.is_pipe = true; /* a guess, or what it was before */
+    stage.plan.in.is_pipe = true; /* a guess */
     ck_assert(!ask());
     ck_assert_uint_eq(inputs[1].local_bytes, 1 << 20);
-    learned_runs = 1;
-    learned_bytes = 777;
+    stage.plan.in.is_pipe = false;
+    stage.plan.local_bytes = 777;
     ck_assert(!ask());
     ck_assert_uint_eq(inputs[1].local_bytes, 777);
     /* tee a b: stored twice. Unpacked: many small files. */
@@ -626,7 +611,7 @@ START_TEST(a_filter_of_local_data_is_judged_at_once)
     ck_assert_uint_eq(inputs[1].stored_bytes, 2 * 777);
     stage.invocation.nuses = 0;
     stage.invocation.writes_cwd = true;
-    learned_bytes = 10 * (32 << 10);
+    stage.plan.local_bytes = 10 * (32 << 10);
     ck_assert(!ask());
     ck_assert_uint_eq(inputs[1].stored_files, 11);
     ck_assert_uint_eq(inputs[1].stored_bytes, 10 * (32 << 10));
