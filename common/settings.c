@@ -313,7 +313,7 @@ static const struct fy_setting table[] = {
      USER, AT(whole_environment), parse_environment, print_environment},
     {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
      USER, AT(mounts), parse_mount, print_text},
-    {"discover", "1", "find sshfs, NFS and Gluster mounts by themselves", USER,
+    {"discover", "1", "find sshfs and NFS mounts by themselves", USER,
      AT(discover), parse_bool, print_bool},
 };
 

@@ -30,7 +30,7 @@ static const char help_shell[] =
 static const char help[] =
     "  --mount FOLDER=PLACE  the files of FOLDER are at PLACE, such as\n"
     "                        ssh://user@host:port/path; more than once\n"
-    "  --no-discover         do not look for sshfs, NFS and Gluster mounts\n"
+    "  --no-discover         do not look for sshfs and NFS mounts\n"
     "  --device auto|none|host|cuda[:N][,memory=SIZE]\n"
     "                        where calls may run. 'auto' takes a GPU if there "
     "is "

@@ -164,11 +164,6 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
     stage->place.hopeless = !fy_cost_pays(&input, &cost);
     input.output_stays = output_stays(stage);
     fy_cost_predict(&stage->invocation, &input, &host, &cost);
-    /* The mount makes a stage wait before and after its run. */
-    cost.there_seconds += stage->mount->lags_ms / 1e3;
-    if (stage->mount->lags_ms && stage->plan.effect) {
-        cost.there_seconds += stage->mount->forgets_ms / 1e3;
-    }
     stage->place.predicted_there = cost.there_seconds;
     stage->place.predicted_here = cost.here_seconds;
     if (stage->record) {
@@ -290,7 +285,7 @@ needs_sizes(const struct stage *stage, bool *out_tiny)
     *out_tiny = input.remote_files > 0 &&
                 fy_cost_needs_sizes(&stage->invocation, &input, &host);
     input.output_stays = output_stays(stage);
-    return *out_tiny || stage->input.streams || stage->mount->lags_ms ||
+    return *out_tiny || stage->input.streams ||
            (stage->plan.repeatable &&
             fy_cost_needs_sizes(&stage->invocation, &input, &host));
 }
@@ -443,8 +438,7 @@ fy_placement_ask(struct stage *stage)
     free(body);
     /* Into a pipe: it is started, and the answer is kept. But no input is read
      * that the original might still want. */
-    return !stage->plan.out.is_pipe || stage->input.streams || tiny ||
-           stage->mount->lags_ms > 0;
+    return !stage->plan.out.is_pipe || stage->input.streams || tiny;
 }
 
 bool

@@ -428,25 +428,6 @@ wait_out(struct stage *stage)
     }
 }
 
-static uint64_t
-lag_ms(const struct stage *stage)
-{
-    uint64_t longest_ms = 0;
-    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
-        const struct fy_mount *mount = stage->plan.mounts[i];
-        longest_ms = mount->lags_ms > longest_ms ? mount->lags_ms : longest_ms;
-    }
-    return longest_ms;
-}
-
-uint64_t
-fy_prepare_lag_ns(const struct stage *stage)
-{
-    uint64_t now = fy_clock_ns();
-    uint64_t end = stage->began_ns + lag_ms(stage) * UINT64_C(1000000);
-    return end > now ? end - now : 0;
-}
-
 static void
 done_after(struct fy_work *work)
 {
@@ -456,7 +437,7 @@ done_after(struct fy_work *work)
         stage->prepare.job = NULL;
         stage->prepare.refresh = REFRESH_DONE;
         /* Where time alone refreshes, it must pass each time. */
-        if (job->cut || job->stale || lag_ms(stage)) {
+        if (job->cut || job->stale) {
             wait_out(stage);
         }
         stage->session->calls->try_end(stage);

@@ -185,11 +185,6 @@ fy_stage_looked(struct stage *stage)
 void
 fy_stage_prepared(struct stage *stage, int status)
 {
-    uint64_t lag_ns = fy_prepare_lag_ns(stage);
-    if (stage->state == STAGE_WAIT_INPUT && !status && lag_ns) {
-        fy_loop_set(&stage->session->loop, &stage->timer, lag_ns);
-        return;
-    }
     /* A preparation that fails while the proxy is waited for is tried again
      * then. */
     stage->prepare.done = !status || stage->state != STAGE_WAIT_REACH;
@@ -249,14 +244,11 @@ fy_stage_retry(struct stage *stage)
 void
 fy_stage_placed(struct stage *stage)
 {
-    uint64_t lag_ns = fy_prepare_lag_ns(stage);
-    if (lag_ns && !stage->place.unprofitable) {
-        fy_loop_set(&stage->session->loop, &stage->timer, lag_ns);
-    } else if (stage->whole) {
+    if (stage->whole) {
         fy_part_placed(stage);
     } else if (stage->place.unprofitable &&
                (stage->place.hopeless || !stage->plan.out.is_pipe ||
-                stage->input.streams || stage->mount->lags_ms)) {
+                stage->input.streams)) {
         decline_cost(stage);
     } else if (!fy_connection_takes(stage->connection, stage)) {
         fy_stage_place(stage);

@@ -325,8 +325,6 @@ bool fy_prepare_after(struct stage *stage);
 /* Along with the request of a stage with effects: what it will have changed is
  * told with its result. */
 void fy_prepare_touched(struct stage *stage);
-/* Until its host sees all that was written here before the stage began. */
-uint64_t fy_prepare_lag_ns(const struct stage *stage);
 void fy_prepare_forget(struct stage *stage);
 
 /* ---- flow.c */

@@ -87,17 +87,7 @@ fy_roots_find(struct fy_policy *policy, const char *path, struct fy_root *out,
 {
     char whole[PATH_MAX];
     int n = 0;
-    if (strncmp(path, "glusterfs:", 10) == 0) {
-        char *mountinfo = fy_mountinfo_read();
-        bool found = mountinfo &&
-                     fy_volume_find(path, mountinfo, whole, sizeof whole, why);
-        free(mountinfo);
-        if (!found) {
-            *out_reason = FY_STAGE_OUTSIDE;
-            return FY_ERR_UNSUPPORTED;
-        }
-        n = 1;
-    } else if (path[0] == '~' && (!path[1] || path[1] == '/')) {
+    if (path[0] == '~' && (!path[1] || path[1] == '/')) {
         n = snprintf(whole, sizeof whole, "%s%s", policy->home, path + 1);
     } else {
         n = snprintf(whole, sizeof whole, "%s", path);

@@ -6,7 +6,6 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/ferry.c \
 	proxy/storage/fresh.c \
 	proxy/storage/fresh.h \
-	proxy/storage/gluster.c \
 	proxy/storage/index.c \
 	proxy/storage/index.h \
 	proxy/storage/loaders.c \

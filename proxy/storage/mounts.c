@@ -295,15 +295,6 @@ leave_source(const char *source, const char *root, struct fy_place *place)
     return true;
 }
 
-static bool
-learn_gluster(const struct fy_mount_table *table,
-              const struct fy_mount_line *line, const char *proc,
-              struct fy_mount *out)
-{
-    (void)table;
-    return fy_gluster_learn(line, proc, out);
-}
-
 /* A FUSE server whose options ferry does not know. */
 static bool
 learn_nothing(const struct fy_mount_table *table,
@@ -368,9 +359,6 @@ static const struct kind {
      parse_source, learn_sshfs},
     {"fuse.ferry", FY_MOUNT_FUSE | FY_MOUNT_TOLD | FY_MOUNT_SHOWS_SELF,
      leave_source, learn_ferry},
-    {"fuse.glusterfs",
-     FY_MOUNT_FUSE | FY_MOUNT_OTHER_ATTRIBUTES | FY_MOUNT_BY_NUMBER,
-     fy_gluster_source, learn_gluster},
     {"nfs", FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS,
      parse_source, learn_nfs},
     {"nfs4", FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS,

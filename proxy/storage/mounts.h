@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of mounts.c, mount_options.c, mount_process.c, ferry.c, sshfs.c and gluster.c: what the
+ * Inside of mounts.c, mount_options.c, mount_process.c, ferry.c and sshfs.c: what the
  * process that serves a mount tells of how its host is reached. One thread at a time.
  */
 #ifndef FERRY_PROXY_STORAGE_MOUNTS_H
@@ -132,25 +132,5 @@ bool fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
  */
 bool fy_ferry_learn(const struct fy_mount_line *line, const char *proc,
                     struct fy_mount *mount);
-
-/*
- * glusterfs: "HOST:/VOLUME[/folder]" of mountinfo, with the mount's root in it:
- * place->host, and place->path as fy_volume_find() takes it.
- */
-bool fy_gluster_source(const char *source, const char *root,
-                       struct fy_place *place);
-
-/* What the command line of the glusterfs process that serves the mount says of
- * its caches: mount->forgets_ms, lags_ms. False: they cannot be told. */
-bool fy_gluster_learn(const struct fy_mount_line *line, const char *proc,
-                      struct fy_mount *mount);
-
-/*
- * "glusterfs://HOST/VOLUME[/folder]" as a path of this machine: below a mount of
- * that volume. `mountinfo': the text. False with `why': there is none, or it has
- * caches whose end cannot be waited for.
- */
-bool fy_volume_find(const char *name, const char *mountinfo, char *out,
-                    size_t capacity, struct fy_buffer *why);
 
 #endif

@@ -135,9 +135,8 @@ struct fy_mount {
     unsigned traits; /* of enum fy_mount_trait */
     /* Of its user there, or FY_USER_UNKNOWN; set by the session with ONE_USER. */
     uint32_t uid;
-    /* After so long it has forgotten what it knew (storage/fresh.c), 0: at once; and so
-     * long the host itself may not see what was written here. */
-    uint32_t forgets_ms, lags_ms;
+    /* After so long it has forgotten what it knew (storage/fresh.c), 0: at once. */
+    uint32_t forgets_ms;
     uint32_t kernel_ms; /* sshfs: of that, what the kernel knew; 0: not known */
     pid_t pid;          /* of the process that serves it; 0: not known */
     char control[108];  /* a mount of ferry: its socket (storage/control.h) */
@@ -150,7 +149,7 @@ enum {
 
 /*
  * `configured': texts "DIR=PLACE" (NULL-terminated, may be NULL). Adds what
- * /proc/self/mountinfo names (ferry, sshfs, nfs, gluster) unless configured. A text that cannot
+ * /proc/self/mountinfo names (ferry, sshfs, nfs) unless configured. A text that cannot
  * be parsed or a DIR that is no folder: FY_ERR_INVALID with `why'.
  */
 int fy_mounts_find(const char *const *configured, bool discover,

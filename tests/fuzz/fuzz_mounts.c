@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which mounts are remote and how their hosts are reached (proxy/storage/mounts.c, proxy/storage/sshfs.c,
- * proxy/storage/gluster.c, proxy/storage/mount_process.c), from texts that other users have a say in: the names
+ * proxy/storage/mount_process.c), from texts that other users have a say in: the names
  * of mount points and sources, and the command line of what serves a mount. The
  * input, cut at its NULs: mountinfo, what status and fdinfo say of a process, and its
  * words. Whatever is found can be given to ssh, and names one host.
@@ -22,7 +22,7 @@ const char fuzz_shows[] =
     "every mount that is found can be asked for, or is left";
 const char *const fuzz_words[] = {" - fuse.sshfs ",
                                   " - nfs4 ",
-                                  " - fuse.glusterfs ",
+                                  " - fuse.other ",
                                   "user_id=0",
                                   "\\040",
                                   "\\012",
@@ -82,9 +82,7 @@ put_process(char *const *parts, const char *words, size_t n)
         snprintf(text, sizeof text, "Name:\tx\nUid:\t%u\t%u\t%u\t%u\n%.1024s",
                  getuid(), getuid(), getuid(), getuid(), parts[1]);
     (void)fuzz_file("proc/10/status", text, (size_t)length);
-    (void)fuzz_file("proc/10/comm",
-                    *parts[1] == 'g' ? "glusterfs\n" : "sshfs\n",
-                    *parts[1] == 'g' ? 10 : 6);
+    (void)fuzz_file("proc/10/comm", "sshfs\n", 6);
     (void)fuzz_file("proc/10/fdinfo/3", parts[2], strlen(parts[2]));
     (void)fuzz_file("proc/10/fd/none", "", 0);
     (void)fuzz_file("proc/10/cmdline", words, n);
@@ -99,8 +97,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     static struct fy_mount mounts[FY_MAX_MOUNTS];
-    char *parts[PARTS + 1], proc[600], found[PATH_MAX], why[256];
-    struct fy_buffer buffer;
+    char *parts[PARTS + 1], proc[600];
     unsigned nmounts = 0;
     fuzz_cut(bytes, n, parts, PARTS + 1);
     put_process(parts, parts[PARTS], n - (size_t)(parts[PARTS] - parts[0]));
@@ -114,9 +111,6 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         }
         fuzz_taken++;
     }
-    fy_buffer_start(&buffer, why, sizeof why);
-    MUST(fy_volume_find(parts[1], parts[0], found, sizeof found, &buffer) ||
-         *why);
     free(parts[0]);
     return 0;
 }
@@ -154,10 +148,6 @@ fuzz_make_seeds(void)
          "rw,acregmax=3,acdirmin=70,vers=4.2\n"
          "31 1 0:61 / /mnt/a rw - nfs server:/b rw,noac\n",
          "\0\0");
-    SEED("40 1 0:70 / /mnt/g rw - fuse.glusterfs host:/vol rw,user_id=%\n",
-         "glusterfs://host/vol/a\0fuse_connection:\t70\n\0"
-         "glusterfs\0--attribute-timeout=2\0--entry-timeout=0.5\0"
-         "--fopen-keep-cache=off\0/mnt/g\0");
     /* A mount point that is no path had no last name. */
     SEED("50 1 0:50 / mnt rw - fuse.sshfs h:/d rw,user_id=%\n",
          "\nGid:\t0\0fuse\0sshfs\0h:/d\0mnt\0");

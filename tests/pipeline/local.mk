@@ -6,7 +6,6 @@ EXTRA_DIST += tests/pipeline/rig.py
 EXTRA_DIST += tests/pipeline/cases
 EXTRA_DIST += tests/pipeline/found
 EXTRA_DIST += tests/pipeline/cliffs
-EXTRA_DIST += tests/pipeline/gluster.cases
 EXTRA_DIST += tests/pipeline/harness.py
 EXTRA_DIST += tests/pipeline/worker.py
 EXTRA_DIST += tests/pipeline/table

@@ -18,8 +18,7 @@ third one, on a cable of its own:
   FOLDER/storage/near  FOLDER/client/near
   FOLDER/far/export    FOLDER/client/far
 
-Kinds: `sshfs' is all of that; `gluster' has a volume of one brick on the
-storage, mounted on both hosts, instead of sshfs; `light' has no network: the export is a tmpfs,
+Kinds: `sshfs' is all of that; `light' has no network: the export is a tmpfs,
 bind-mounted at the client's path, for ferry's loopback transport.
 Needs root (or skips: `why_not'). Leaves nothing behind: a namespace ends with
 its processes, and those are killed by their pids.
@@ -35,7 +34,6 @@ import time
 PORT = 22022
 CLIENT_IP, STORAGE_IP = "10.91.7.1", "10.91.7.2"
 STORAGE_NAME = "fy-storage"
-VOLUME = "fyvolume"
 FAR_CLIENT_IP, FAR_IP, FAR_NAME = "10.91.8.1", "10.91.8.2", "fy-far"
 OWN_RTT_US = 40  # of the cable itself, measured
 ALL = ["--mount", "--net", "--uts", "--ipc", "--pid"]
@@ -61,9 +59,6 @@ def why_not(kind="sshfs"):
     tools = ["unshare", "nsenter", "mount"]
     if kind == "sshfs":
         tools += ["ip", "tc", "sshfs", "ssh", "ssh-keygen", "/usr/sbin/sshd"]
-    if kind == "gluster":
-        tools += ["ip", "tc", "ssh", "ssh-keygen", "/usr/sbin/sshd",
-                  "glusterd", "glusterfsd", "gluster", "mount.glusterfs"]
     if kind != "light":
         if not os.path.exists("/dev/fuse"):
             return "there is no /dev/fuse"
@@ -157,10 +152,7 @@ class Rig:
                     self.hide(name, part)
             self.network()
             self.sshd()
-            if self.kind == "sshfs":
-                self.sshfs()
-            else:
-                self.gluster()
+            self.sshfs()
         else:
             self.must("client", "mount", "-t", "tmpfs", "-o", "mode=755",
                       "fyexport", self.export)
@@ -188,8 +180,7 @@ class Rig:
         """An export as this process (outside of all hosts) reaches it."""
         if self.kind == "sshfs":
             return export or self.export
-        host = "storage" if self.kind == "gluster" else "client"
-        return "/proc/%d/root%s" % (self.hosts[host], export or self.export)
+        return "/proc/%d/root%s" % (self.hosts["client"], export or self.export)
 
     def host(self, name, namespaces):
         """Starts the first process of a host in namespaces of its own."""
@@ -315,36 +306,6 @@ class Rig:
         for name, (export, mount) in zip((STORAGE_NAME, FAR_NAME),
                                          self.others()):
             self.must("client", "sshfs", *options, name + ":" + export, mount)
-
-    def gluster(self):
-        """A daemon with folders of its own; both hosts mount the volume, the
-        storage by its own name, as an administrator would."""
-        brick = os.path.join(self.folder, "storage/brick")
-        for name in self.hosts:
-            for folder in ("/var/lib/glusterd", "/var/log/glusterfs"):
-                self.must(name, "mkdir", "-p", folder)
-                self.must(name, "mount", "-t", "tmpfs", "fygluster", folder)
-            self.must(name, "sh", "-c", "echo '%s %s' | cat /etc/hosts - "
-                      ">%s/run/hosts.%s && mount --bind %s/run/hosts.%s "
-                      "/etc/hosts" % (STORAGE_IP, STORAGE_NAME, self.folder,
-                                      name, self.folder, name))
-        self.must("client", "mount", "-t", "tmpfs", "fyrun", "/run")
-        self.must("storage", "mkdir", brick)
-        self.popen("storage", ["glusterd", "-N"], stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        gluster = ["gluster", "--mode=script", "volume"]
-        for _ in range(100):
-            if self.call("storage", [*gluster, "info"],
-                         capture_output=True).returncode == 0:
-                break
-            time.sleep(0.1)
-        self.must("storage", *gluster, "create", VOLUME,
-                  "%s:%s" % (STORAGE_IP, brick), "force")
-        self.must("storage", *gluster, "start", VOLUME)
-        self.must("storage", "mount", "-t", "glusterfs", "localhost:/" + VOLUME,
-                  self.export)
-        self.must("client", "mount", "-t", "glusterfs",
-                  "%s:/%s" % (STORAGE_NAME, VOLUME), self.mnt)
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
