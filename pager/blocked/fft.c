@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transforms larger than the device, in passes over host memory that each move
- * every element once in and once out. Of several axes: the inner ones together,
- * then the others one by one, as columns. Of one: four steps, N = N1 N2
- * (Bailey), with columns transformed and turned on the device, twiddles there,
- * and the second columns in place. A pass sees the same memory in other tiles
+ * Transforms of several axes that are larger than the device, in passes over host
+ * memory that each move every element once in and once out: the inner axes together,
+ * then the others one by one, as columns. One of a single axis runs locally. A pass sees the same memory in other tiles
  * than the one before it, so that it begins when that is back (fy_step.after).
  * Only on a device with functions of its own: chunks of FFTW would need plans of
  * FFTW, whose planner other threads of the program may be in.
@@ -102,33 +100,26 @@ cut(struct fy_passes *f, struct fy_pass *pass)
     int64_t longest;
 
     unit_bytes(f, pass, &tiles, &work);
-    if (options->budget_bytes <= f->reserved_bytes) {
-        return FY_ERR_NOFIT;
-    }
     /* Buffers are rounded up. */
-    room = (double)(options->budget_bytes - f->reserved_bytes) - 4096;
+    room = (double)options->budget_bytes - 4096;
     double fits = room / (SPARE_BUFFERS * tiles + work);
-    if (fits < (double)pass->multiple) {
+    if (fits < 1) {
         fits = room / (tiles + work);
     }
-    if (fits < (double)pass->multiple) {
+    if (fits < 1) {
         return FY_ERR_NOFIT;
     }
     longest = fits > (double)pass->extent ? pass->extent : (int64_t)fits;
-    if (longest < pass->extent) {
-        longest -= longest % pass->multiple;
-    }
     fy_cuts_free(&pass->cuts);
     if (options->random) {
         longest = 1 + (int64_t)fy_random_below(&f->random, (uint64_t)longest);
-        return fy_cuts_random(pass->extent, longest, 64, pass->multiple,
-                              &f->random, &pass->cuts);
+        return fy_cuts_random(pass->extent, longest, 64, 1, &f->random,
+                              &pass->cuts);
     }
     uint64_t count = (uint64_t)((pass->extent + longest - 1) / longest);
     return count > FY_DEFAULT_MAX_STEPS
                ? FY_ERR_NOFIT
-               : fy_cuts_even(pass->extent, (uint32_t)count, pass->multiple,
-                              &pass->cuts);
+               : fy_cuts_even(pass->extent, (uint32_t)count, 1, &pass->cuts);
 }
 
 /* ---- several axes ---- */
@@ -144,7 +135,7 @@ rows_pass(struct fy_passes *f, unsigned inner, char *from, char *to, bool first)
     unsigned outer = t->rank - inner;
     uint16_t view[2];
 
-    *pass = (struct fy_pass){.each = FY_NOT_EACH, .extent = 1, .multiple = 1};
+    *pass = (struct fy_pass){.each = FY_NOT_EACH, .extent = 1};
     for (unsigned i = 0; i < outer; i++) {
         pass->extent *= t->n[i];
     }
@@ -193,7 +184,7 @@ columns_pass(struct fy_passes *f, unsigned axis, char *from, char *to,
     }
     const int64_t extent[] = {outer, t->n[axis], inner};
     const int64_t stride[] = {t->n[axis] * inner, inner, 1};
-    *pass = (struct fy_pass){.each = 0, .extent = inner, .multiple = 1};
+    *pass = (struct fy_pass){.each = 0, .extent = inner};
     pass->transform.kind = FY_TRANSFORM_C2C;
     pass->transform.rank = 1;
     pass->transform.n[0] = t->n[axis];
@@ -269,90 +260,6 @@ plan_axes(struct fy_passes *f, unsigned inner)
     return FY_OK;
 }
 
-/* ---- one axis: four steps ---- */
-
-/* The factor of n next below its root; 1 when there is none. */
-static int64_t
-divide(int64_t n)
-{
-    int64_t root = 1;
-    while (root <= n / root) {
-        root++;
-    }
-    for (int64_t factor = root; factor > 1; factor--) {
-        if (factor <= n / factor && n % factor == 0) {
-            return factor;
-        }
-    }
-    return 1;
-}
-
-static int
-plan_four_steps(struct fy_passes *f)
-{
-    struct fy_twiddles *w = &f->twiddles;
-    int64_t n1 = divide(f->t.n[0]), n2 = f->t.n[0] / n1;
-    char *between = f->y;
-
-    if (n1 < 2 || n2 / n1 > 4096) {
-        return FY_ERR_NOFIT; /* prime, or as good as that */
-    }
-    f->npasses = f->nviews = 0;
-    int status = fy_twiddles_new(f->planner, n1, n2, f->sign, f->t.is_double,
-                                 f->planner->options.budget_bytes / 16, w);
-    if (status) {
-        return status;
-    }
-    if (f->in_place) {
-        between = fy_planner_hold(f->planner, (uint64_t)f->t.n[0] * f->bytes);
-        if (!between) {
-            return FY_ERR_NOMEM;
-        }
-    }
-    const int64_t matrix[] = {n1, n2}, matrix_stride[] = {n2, 1};
-    const int64_t turned[] = {n2, n1}, turned_stride[] = {n1, 1};
-    struct fy_pass *first = &f->passes[f->npasses++];
-    struct fy_pass *second = &f->passes[f->npasses++];
-    *first = (struct fy_pass){
-        .each = FY_NOT_EACH, .extent = n2, .multiple = w->rows};
-    *second =
-        (struct fy_pass){.each = FY_NOT_EACH, .extent = n1, .multiple = 1};
-    first->transform.kind = second->transform.kind = FY_TRANSFORM_C2C;
-    first->transform.rank = second->transform.rank = 1;
-    first->transform.n[0] = n1;
-    second->transform.n[0] = n2;
-    first->from = (struct fy_pass_side){
-        add_view(f, f->x, f->bytes, FY_ACCESS_IN, 2, matrix, matrix_stride), 1,
-        true};
-    first->to = (struct fy_pass_side){
-        add_view(f, between, f->bytes, FY_ACCESS_OUT, 2, turned, turned_stride),
-        0, false};
-    second->from =
-        (struct fy_pass_side){add_view(f, between, f->bytes, FY_ACCESS_INOUT, 2,
-                                       turned, turned_stride),
-                              1, true};
-    f->views[second->from.view].temporary = true;
-    second->to = second->from;
-    if (f->in_place) {
-        second->to.view = add_view(f, f->y, f->bytes, FY_ACCESS_INOUT, 2,
-                                   turned, turned_stride);
-    }
-    const int64_t bases[] = {(n2 + w->rows - 1) / w->rows, n1};
-    const int64_t table[] = {w->rows, n1};
-    w->factor_view[0] =
-        add_view(f, w->bases, f->bytes, FY_ACCESS_IN, 2, bases, turned_stride);
-    w->factor_view[1] =
-        add_view(f, w->table, f->bytes, FY_ACCESS_IN, 2, table, turned_stride);
-    w->spare_view =
-        add_view(f, w->spare, f->bytes, FY_ACCESS_OUT, 2, table, turned_stride);
-    /* The table, what lies between the products, two rows of bases. */
-    f->reserved_bytes =
-        (uint64_t)(2 * w->rows + 2) * (uint64_t)n1 * f->bytes + 4096;
-    status = cut(f, first);
-    f->reserved_bytes = 0;
-    return status ? status : cut(f, second);
-}
-
 /* ---- the call ---- */
 
 /* Which operand an argument is: noted, and made a tile of that number. */
@@ -422,15 +329,10 @@ fy_plan_fft(struct fy_planner *planner)
         !is_plain(&f, &f.t.to, f.t.kind == FY_TRANSFORM_C2R)) {
         return FY_ERR_UNSUPPORTED;
     }
-    if (f.t.rank == 1) {
-        status =
-            f.t.kind == FY_TRANSFORM_C2C ? plan_four_steps(&f) : FY_ERR_NOFIT;
-    } else {
-        status = FY_ERR_NOFIT;
-        for (unsigned inner = f.t.rank - 1u;
-             status == FY_ERR_NOFIT && inner > 0; inner--) {
-            status = plan_axes(&f, inner);
-        }
+    status = FY_ERR_NOFIT;
+    for (unsigned inner = f.t.rank - 1u; status == FY_ERR_NOFIT && inner > 0;
+         inner--) {
+        status = plan_axes(&f, inner);
     }
     if (status == FY_OK) {
         status = fy_planner_views(planner, f.views, f.nviews);

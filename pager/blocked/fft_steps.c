@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of one pass of a transform that is larger than the device: tiles of
- * both sides, the plan that goes from one to the other, and the products with
- * twiddle factors.
+ * both sides, and the plan that goes from one to the other.
  */
 #include "config.h"
 
@@ -107,106 +106,6 @@ pass_variant(struct fy_passes *f, struct fy_pass *pass, int64_t length,
     return status;
 }
 
-/*
- * tmp := diag(base) rows, rows := table .* tmp, for `count' rows of the tile
- * from row `at' on: two products with one rounding each.
- */
-static int
-twiddle_step(struct fy_passes *f, const struct fy_pass *pass, int64_t length,
-             int64_t at, int64_t count, bool second,
-             const int64_t (*lo)[FY_MAX_OPERAND_AXES])
-{
-    const struct fy_twiddles *w = &f->twiddles;
-    struct fy_variant *variant = calloc(1, sizeof(*variant));
-    int64_t all = count * w->n1;
-    uint32_t number;
-
-    if (!variant) {
-        return FY_ERR_NOMEM;
-    }
-    (void)set_tile(f, pass, &pass->to, length,
-                   second ? FY_ACCESS_OUT : FY_ACCESS_IN, &variant->tiles[0]);
-    if (second) {
-        /* Other rows of the tile keep what they hold. */
-        variant->tiles[0].access = FY_ACCESS_INOUT;
-    }
-    variant->tiles[1] = (struct fy_tile){.view = w->factor_view[second],
-                                         .access = FY_ACCESS_IN,
-                                         .naxes = 2,
-                                         .n = {second ? w->rows : 1, w->n1},
-                                         .device_stride = {w->n1, 1}};
-    variant->tiles[2] =
-        (struct fy_tile){.view = w->spare_view,
-                         .access = second ? FY_ACCESS_IN : FY_ACCESS_OUT,
-                         .naxes = 2,
-                         .n = {w->rows, w->n1},
-                         .device_stride = {w->n1, 1}};
-    variant->ntiles = 3;
-    variant->function = fy_device_multiply(f->planner, f->t.is_double);
-    variant->return_type = FY_T_I32;
-    variant->on_device = true;
-    const int64_t numbers[] = {0, second ? all : w->n1, second ? 1 : count,
-                               second ? all : w->n1, 1};
-    /* handle, side, m, n, A, lda, x, incx, C, ldc */
-    static const char kinds[] = "hsmnAlxiCl";
-    variant->nslots = sizeof(kinds) - 1;
-    for (unsigned i = 0; i < variant->nslots; i++) {
-        struct fy_slot *slot = &variant->slots[i];
-        slot->kind = FY_SLOT_VALUE;
-        slot->type = FY_T_I32;
-        switch (kinds[i]) {
-        case 'h':
-            *slot = (struct fy_slot){.kind = FY_SLOT_WORD,
-                                     .type = FY_T_POINTER,
-                                     .word = FY_WORD_CUBLAS};
-            break;
-        case 'A':
-        case 'C':
-        case 'x':
-            slot->kind = FY_SLOT_TILE;
-            slot->type = FY_T_POINTER;
-            slot->tile = kinds[i] == 'x'               ? 1
-                         : (kinds[i] == 'A') == second ? 2
-                                                       : 0;
-            slot->offset = slot->tile == 0 ? at * w->n1 * (int64_t)f->bytes : 0;
-            break;
-        default:
-            slot->value.i = numbers[kinds[i] == 's'   ? 0
-                                    : kinds[i] == 'm' ? 1
-                                    : kinds[i] == 'n' ? 2
-                                    : kinds[i] == 'l' ? 3
-                                                      : 4];
-            break;
-        }
-    }
-    if (!variant->function) {
-        free(variant);
-        return FY_ERR_UNSUPPORTED;
-    }
-    int status = fy_planner_add_variant(f->planner, variant, &number);
-    return status ? status : fy_planner_add_step(f->planner, number, lo);
-}
-
-static int
-twiddle(struct fy_passes *f, const struct fy_pass *pass, uint32_t part)
-{
-    const struct fy_twiddles *w = &f->twiddles;
-    int64_t start = pass->cuts.start[part];
-    int64_t length = fy_cuts_length(&pass->cuts, part);
-    int status = FY_OK;
-
-    for (int64_t at = 0; status == FY_OK && at < length; at += w->rows) {
-        int64_t lo[3][FY_MAX_OPERAND_AXES] = {{0}};
-        int64_t count = length - at < w->rows ? length - at : w->rows;
-        lo[0][pass->to.cut] = start;
-        for (unsigned second = 0; status == FY_OK && second < 2; second++) {
-            lo[1][0] = second ? 0 : (start + at) / w->rows;
-            status = twiddle_step(f, pass, length, at, count, second, lo);
-        }
-    }
-    return status;
-}
-
 int
 fy_passes_steps(struct fy_passes *f, struct fy_pass *pass, bool later)
 {
@@ -233,9 +132,6 @@ fy_passes_steps(struct fy_passes *f, struct fy_pass *pass, bool later)
             if (status == FY_OK && later && turn == 0 && i == 0) {
                 struct fy_schedule *s = &f->planner->plan.schedule;
                 s->steps[s->nsteps - 1].after = true;
-            }
-            if (status == FY_OK && pass->multiple > 1) {
-                status = twiddle(f, pass, i);
             }
         }
     }

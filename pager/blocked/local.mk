@@ -18,6 +18,5 @@ libfypager_la_SOURCES += \
 	pager/blocked/panels.c \
 	pager/blocked/qr.c \
 	pager/blocked/routines.c \
-	pager/blocked/search.c \
-	pager/blocked/twiddles.c
+	pager/blocked/search.c
 EXTRA_DIST += pager/blocked/README.md

@@ -380,13 +380,6 @@ fy_device_transform(const struct fy_planner *planner, unsigned kind,
     return NULL;
 }
 
-void *
-fy_device_multiply(const struct fy_planner *planner, bool is_double)
-{
-    return planner->options.ops->resolve(
-        planner->options.device, is_double ? "cublasZdgmm" : "cublasCdgmm");
-}
-
 /* A function that the call needs, which is noted when the device has none. */
 static void *
 needed_function(const struct fy_planner *planner, const char *name)

@@ -40,9 +40,6 @@ bool fy_device_call_takes_ints(const struct fy_model *model,
 /* The device's function that executes transforms of that kind; NULL: none. */
 void *fy_device_transform(const struct fy_planner *planner, unsigned kind,
                           bool is_double);
-/* The device's function that multiplies a complex matrix by a diagonal, in double or
- * single precision; NULL: none. The device keeps it. */
-void *fy_device_multiply(const struct fy_planner *planner, bool is_double);
 
 /* Where the operands of the call are. */
 struct fy_device_operands {

@@ -175,7 +175,7 @@ if [ -e "$fake/libcufft.so.12" ]; then
         FAKECUDA_FAIL=cufftMakePlanMany64:11+:2 \
         "$ferry" run --device cuda,memory=32KiB --force -- \
         "$drive" -s "$seed" -c "$calls" $fftw
-    # Larger than the card: by axes and in four steps, undone where it fails.
+    # Larger than the card: by axes, undone where it fails.
     for fails in 700 2500 0; do
         # shellcheck disable=SC2086
         drives "transforms larger than the card, call $fails fails" \

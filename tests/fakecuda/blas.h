@@ -89,7 +89,6 @@ extern const struct blas_routine blas_her2k;
 extern const struct blas_routine blas_trmm;
 extern const struct blas_routine blas_trsm;
 extern const struct blas_routine blas_geam;
-extern const struct blas_routine blas_dgmm;
 extern const struct blas_routine blas_gemv;
 extern const struct blas_routine blas_symv;
 extern const struct blas_routine blas_hemv;

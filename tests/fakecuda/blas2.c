@@ -345,43 +345,6 @@ run_geam(struct blas_call *call)
     return CUDA_SUCCESS;
 }
 
-static int
-check_dgmm(struct blas_call *call)
-{
-    int64_t n = call->mode == CUBLAS_SIDE_LEFT ? call->m : call->n;
-
-    if (!blas_is_binary(call->mode) || call->m < 0 || call->n < 0 ||
-        blas_use(call, call->A, call->m, call->n, call->lda, false) != FINE ||
-        (call->incx != 0 &&
-         blas_use_vector(call, call->x, n, call->incx, false) != FINE) ||
-        (call->incx == 0 &&
-         blas_use_vector(call, call->x, 1, 1, false) != FINE) ||
-        blas_use(call, call->C, call->m, call->n, call->ldc, true) != FINE) {
-        return INVALID;
-    }
-    return FINE;
-}
-
-static int
-run_dgmm(struct blas_call *call)
-{
-    int64_t n = call->mode == CUBLAS_SIDE_LEFT ? call->m : call->n;
-    int64_t first = call->incx < 0 ? (1 - n) * call->incx : 0;
-    const char *a = blas_at(call->A), *x = blas_at(call->x);
-    char *c = blas_at(call->C);
-
-    for (int64_t j = 0; j < call->n; j++) {
-        for (int64_t i = 0; i < call->m; i++) {
-            int64_t at = call->mode == CUBLAS_SIDE_LEFT ? i : j;
-
-            store(call, c, i + j * call->ldc,
-                  load(call, a, i + j * call->lda) *
-                      load(call, x, first + at * call->incx));
-        }
-    }
-    return CUDA_SUCCESS;
-}
-
 const struct blas_routine blas_gemv = {check_gemv, run_gemv, 0, 0, 0};
 const struct blas_routine blas_symv = {check_symv, run_symv, 0, 0, 0};
 const struct blas_routine blas_hemv = {check_symv, run_hemv, 0, 0, 0};
@@ -395,4 +358,3 @@ const struct blas_routine blas_her = {check_syr, run_her, true, 0, 0};
 const struct blas_routine blas_syr2 = {check_syr2, run_syr2, 0, 0, 0};
 const struct blas_routine blas_her2 = {check_syr2, run_her2, 0, 0, 0};
 const struct blas_routine blas_geam = {check_geam, run_geam, 0, 0, 0};
-const struct blas_routine blas_dgmm = {check_dgmm, run_dgmm, 0, 0, 0};

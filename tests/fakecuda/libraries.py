@@ -277,14 +277,6 @@ def geam(letter):
     close(letter, dc.get(), alpha * op(ta, a) + beta * op(tb, b))
 
 
-def dgmm(letter):
-    m, n, side = size(), size(), one_of(0, 1)
-    a, x = rand(letter, m, n), rand(letter, m if side == 0 else n)
-    da, dx, dc = Device(a, 1), Device(x), Device(rand(letter, m, n), 3)
-    call(f"cublas{letter}dgmm", side, m, n, da, da.ld, dx, 1, dc, dc.ld)
-    close(letter, dc.get(), np.diag(x) @ a if side == 0 else a @ np.diag(x))
-
-
 def gemv(letter):
     m, n, t = size(), size(), one_of(0, 1, 2)
     a, x, y = rand(letter, m, n), rand(letter, n if t == 0 else m), rand(letter, m if t == 0 else n)
@@ -593,7 +585,6 @@ check("her2k", "CZ", lambda letter: rank_k(letter, True, True))
 check("trmm", ALL, lambda letter: triangular(letter, False))
 check("trsm", ALL, lambda letter: triangular(letter, True))
 check("geam", ALL, geam)
-check("dgmm", ALL, dgmm)
 check("gemv", ALL, gemv)
 check("symv", ALL, symv)
 check("hemv", "CZ", lambda letter: symv(letter, True))

@@ -130,10 +130,6 @@ check_plan(const struct fy_plan *plan, uint64_t budget)
             bytes += elements[k] * view->element_bytes;
         }
         ck_assert_uint_le(bytes, budget);
-        if (t->kind == 0) { /* a product with twiddles */
-            ck_assert_uint_eq(v->ntiles, 3);
-            continue;
-        }
         unsigned to = v->ntiles - 1u;
         check_side(
             t, false,
@@ -203,7 +199,7 @@ START_TEST(test_any_shape_and_memory)
         in_passes += strcmp(plan->method, "fft") == 0;
         fy_plan_free(plan);
     }
-    ck_assert_uint_gt(in_passes, 20);
+    ck_assert(rank == 1 ? in_passes == 0 : in_passes > 20);
 }
 END_TEST
 
