@@ -441,16 +441,6 @@ flags(struct fy_body *body, struct fy_operand *row,
         fy_error(body->front, failure->span,
                  "`query' and `failure' cannot stand together");
     }
-    if (query && row->naxes == 1) {
-        const struct fy_axis_info *axis = &body->axes[row->axes[0].axis];
-        if (axis->row.extent == FY_NIL ||
-            body->front->nodes.row[axis->row.extent].op != FY_OP_CELL) {
-            fy_diagnostic_hint(
-                fy_error(body->front, query->span,
-                         "the extent is no argument that could be -1"),
-                "scratch work[lwork] returns 1 query");
-        }
-    }
     if (finite && (!(row->access & FY_ACCESS_IN) || row->element < FY_T_F32 ||
                    row->element > FY_T_C64 || row->naxes > 2)) {
         fy_error(body->front, finite->span,

@@ -335,8 +335,7 @@ enum fy_operand_flag {
     /* Written with what the inputs alone do not determine: eigenvectors, and
      * what a function leaves behind of an input that it destroys. */
     FY_OPERAND_AMBIGUOUS = 1 << 0,
-    /* SCRATCH: the first element that comes back is what the original leaves
-     * there when it is called with -1 for the extent. */
+    /* SCRATCH: the first element that comes back is a size of the workspace. */
     FY_OPERAND_QUERY = 1 << 1,
     /* SCRATCH: what comes back means something only when the call fails. */
     FY_OPERAND_FAILURE = 1 << 2,

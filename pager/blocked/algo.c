@@ -92,7 +92,7 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
         return FY_OK;
     case 'w':
     case 'W':
-        return FY_OK; /* see plan/query.c */
+        return FY_OK; /* see fy_plan_sizes() */
     default:
         break;
     }

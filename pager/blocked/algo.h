@@ -120,7 +120,6 @@ struct fy_algo {
     struct fy_access_trace *trace;
     uint32_t trace_room, trace_steps, trace_base[FY_MAX_MATRICES];
     uint64_t search_work; /* tiles and steps looked at by the search so far */
-    const char *interchanges; /* of a paged inverse, which is made without */
 };
 
 enum {
@@ -220,8 +219,5 @@ int fy_nest_declared(struct fy_algo *algo) FY_MUST_CHECK;
 /* A nest's matrices and extents, and its steps. */
 int fy_nest_setup(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_nest_program(struct fy_algo *algo) FY_MUST_CHECK;
-
-/* getri where A does not stay on the device: chooses sizes and makes the plan. */
-int fy_algo_invert_paged(struct fy_algo *algo) FY_MUST_CHECK;
 
 #endif

@@ -2,9 +2,8 @@
 /*
  * getri: A^-1 from its factors, by panels of columns that are solved for from
  * the identity. A stays on the device as a whole while panels of the result,
- * which take its place in host memory, go out: one that is larger is inverted in
- * place (invert.c). A singular one is the original's, and so are
- * interchanges that getrf cannot have made.
+ * which take its place in host memory, go out; one that is larger is the original's.
+ * So are a singular one and interchanges that getrf cannot have made.
  */
 #include "config.h"
 
@@ -21,7 +20,7 @@ enum {
     ONE = FY_PANEL_ONE
 };
 enum {
-    MULTIPLY = 3, /* the others are invert.c's */
+    MULTIPLY = 1,
     SOLVE
 };
 enum {
@@ -192,8 +191,8 @@ search_randomly(struct fy_algo *algo, int64_t widest)
     while (width > 1 && !fits(algo, width, 1)) {
         width /= 2;
     }
-    if (!fits(algo, width, 1) || fy_random_below(&state, 3) == 0) {
-        return fy_algo_invert_paged(algo);
+    if (!fits(algo, width, 1)) {
+        return FY_ERR_NOFIT;
     }
     int status =
         fy_cuts_random(algo->n, width, 12, 1, &state, &algo->cuts[COLUMNS]);
@@ -227,7 +226,7 @@ search(struct fy_algo *algo)
             return status ? status : finish_cuts(algo);
         }
     }
-    return fy_algo_invert_paged(algo);
+    return FY_ERR_NOFIT;
 }
 
 /* Every element once in each direction, as any schedule. */
@@ -241,7 +240,7 @@ bound(const struct fy_algo *algo, double elements)
 const struct fy_algo_row fy_algo_inverse[] = {
     {.name = "getri",
      .signature = "nA1BwWi",
-     .using = {"trsm", "trmm", "gemm", "getrs"},
+     .using = {"gemm", "getrs"},
      .setup = setup,
      .program = program,
      .bound = bound,

@@ -66,7 +66,6 @@ fy_planner_reset(struct fy_planner *planner)
     free(planner->results);
     free(planner->infos);
     free(planner->pivot_starts);
-    free(planner->swaps);
     *planner = (struct fy_planner){
         .plan.schedule = {.launch = fy_plan_launch,
                           .planner = planner,

@@ -133,18 +133,13 @@ struct fy_planner {
     char *pivots;
     int64_t *pivot_starts; /* npivot_panels + 1 */
     uint32_t npivot_panels;
-    /* Column i of a view and column swaps[i] change places in the end, from the
-     * last one on. */
-    int64_t *swaps;
-    struct fy_view swapped;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
     /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
     void *workspace;
     void *factors; /* operands of an algorithm beside the caller's */
     struct fy_diagonal diagonal;
     bool wants_finite; /* of results in the first operand */
-    /* The sizes that the original tells of its workspaces: stored when all went
-     * well. */
+    /* The sizes of workspaces, as LAPACK's WORK(1): stored when all went well. */
     struct fy_answer answers[FY_MAX_ANSWERS];
     uint32_t nanswers;
     struct fy_tile_entry *registry;
@@ -236,11 +231,9 @@ bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);
 bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
                          double lo, double hi);
 
-/*
- * Asks the original what it leaves in workspaces that the plan does not hand to
- * it. FY_ERR_UNSUPPORTED: it refuses to tell.
- */
-int fy_plan_query(struct fy_planner *planner) FY_MUST_CHECK;
+/* Notes the size of each workspace that the plan does not hand to the original, which
+ * would leave its best size in the first element. FY_ERR_UNSUPPORTED. */
+int fy_plan_sizes(struct fy_planner *planner) FY_MUST_CHECK;
 
 /* Planners: each leaves a finished plan, or an error and anything at all. */
 int fy_plan_whole(struct fy_planner *planner) FY_MUST_CHECK;

@@ -24,7 +24,7 @@ stand_in(struct fy_planner *planner, bool blocked)
     if (other && planner->bound->function->blocked_by != 0) {
         fy_plan_diagonal(planner);
     }
-    return other || planner->plan.schedule.nsteps > 1 ? fy_plan_query(planner)
+    return other || planner->plan.schedule.nsteps > 1 ? fy_plan_sizes(planner)
                                                       : FY_OK;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call must leave behind when the original does not run. LAPACK returns the
- * best size of a workspace in its first element; the original tells that number when
- * asked by its own query (-1 for the size). Operands with NaN or Inf go to the
- * original, whose info then stands.
+ * What a call must leave behind when the original does not run. LAPACK returns a size
+ * of each workspace in its first element: here the one that the caller gave, which
+ * was enough. Operands with NaN or Inf go to the original, whose info then stands.
  */
 #include "config.h"
 
@@ -13,169 +12,40 @@
 #include <string.h>
 
 #include "pager/base/libm.h"
-#include "pager/device/call.h"
-
-/* ---- queries ---- */
-
-enum {
-    QUERY_BYTES = 64 /* of each workspace in a query: one element, and some */
-};
-
-struct query {
-    const struct fy_bound *bound;
-    union fy_raw args[FY_MAX_ARGS];
-    /* Memory that arguments point to instead of the caller's own. */
-    _Alignas(16) unsigned char memory[FY_MAX_ARGS][QUERY_BYTES];
-};
-
-/* Where an argument finds -1. */
-static int
-set_size(struct query *query, const struct fy_operand *operand)
-{
-    const struct fy_bound *bound = query->bound;
-    const struct fy_model *model = bound->model;
-    const struct fy_axis *axis = &FY_TABLE(
-        model, fy_axis, axes)[bound->function->axes + operand->axes[0].axis];
-    const struct fy_node *node = &FY_TABLE(model, fy_node, nodes)[axis->extent];
-
-    if (node->op != FY_OP_CELL) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    const struct fy_cell *cell =
-        &FY_TABLE(model, fy_cell, cells)[bound->function->cells + node->a];
-    const struct fy_value minus_one = {.kind = FY_V_INT, .i = -1};
-    enum fy_type type =
-        fy_type_resolve((enum fy_type)cell->type, bound->integer_bits);
-    if (cell->kind == FY_CELL_VALUE) {
-        fy_raw_store(type, &minus_one, &query->args[cell->arg]);
-        return FY_OK;
-    }
-    if (cell->kind != FY_CELL_REFERENCE) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    fy_raw_store(type, &minus_one, query->memory[cell->arg]);
-    query->args[cell->arg].p = query->memory[cell->arg];
-    return FY_OK;
-}
-
-/* The argument that an operand is. */
-static int
-argument_of(const struct fy_bound *bound, const struct fy_operand *operand,
-            unsigned *out)
-{
-    const struct fy_cell *cell = &FY_OF(bound, fy_cell, cells)[operand->base];
-
-    if (cell->kind != FY_CELL_VALUE) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    *out = cell->arg;
-    return FY_OK;
-}
-
-/* Calls the original; its status, where it tells one, must be 0. */
-static int
-ask(struct query *query, void *original, int info)
-{
-    const struct fy_bound *bound = query->bound;
-    const struct fy_function *function = bound->function;
-    const struct fy_arg *rows = FY_OF(bound, fy_arg, args);
-    uint8_t types[FY_MAX_SLOTS];
-    void *values[FY_MAX_SLOTS];
-    union fy_raw one = {.u = {1}};
-    uint64_t result[2] = {0, 0};
-    struct fy_cif *cifs = NULL;
-    struct fy_call *call;
-    uint16_t n = 0;
-
-    for (unsigned i = 0; i < function->nargs; i++) {
-        types[n] = (uint8_t)fy_arg_passed_type(&rows[i], bound->integer_bits);
-        values[n++] = &query->args[i];
-    }
-    for (unsigned i = 0; i < function->nargs; i++) {
-        if (rows[i].flags & FY_ARG_HIDDEN_LENGTH) {
-            types[n] = FY_T_U64;
-            values[n++] = &one;
-        }
-    }
-    const struct fy_launch launch = {
-        .function = original,
-        .return_type = (uint8_t)fy_type_resolve(
-            (enum fy_type)function->return_type, bound->integer_bits),
-        .nargs = n,
-        .types = types,
-        .values = values,
-        .result = result,
-    };
-    int status = fy_call_new(&cifs, &launch, &call);
-    if (status == FY_OK) {
-        fy_call_run(call);
-        free(call);
-    }
-    fy_cifs_free(cifs);
-    if (status == FY_OK) {
-        int32_t said = (int32_t)result[0];
-        if (info >= 0) {
-            memcpy(&said, query->memory[info], sizeof(said));
-        }
-        status = said == 0 ? FY_OK : FY_ERR_UNSUPPORTED;
-    }
-    return status;
-}
 
 int
-fy_plan_query(struct fy_planner *planner)
+fy_plan_sizes(struct fy_planner *planner)
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
-    unsigned asked[FY_MAX_ANSWERS];
-    struct query *query;
-    int status = FY_OK, info = -1;
-    unsigned arg;
 
     planner->nanswers = 0;
-    query = calloc(1, sizeof(*query));
-    if (!query) {
-        return FY_ERR_NOMEM;
-    }
-    query->bound = bound;
-    memcpy(query->args, bound->args, sizeof(query->args));
-    for (unsigned o = 0; status == FY_OK && o < bound->function->noperands;
-         o++) {
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_view *view = &bound->views[o];
-        const bool is_info =
-            operands[o].element == FY_T_INTEGER &&
-            operands[o].access == FY_ACCESS_OUT &&
-            strcmp(fy_model_string(bound->model, operands[o].name), "info") ==
-                0;
-        if (is_info && argument_of(bound, &operands[o], &arg) == FY_OK) {
-            query->args[arg].p = query->memory[arg];
-            info = (int)arg;
-        }
+        const enum fy_type type = fy_type_resolve(
+            (enum fy_type)operands[o].element, bound->integer_bits);
+        const bool is_integer = type == FY_T_I32 || type == FY_T_I64;
+        const struct fy_value size = {
+            .kind = is_integer ? FY_V_INT : FY_V_COMPLEX,
+            .i = view->extent[0],
+            .r = (double)view->extent[0],
+        };
+        union fy_raw raw;
+
         if (!(operands[o].flags & FY_OPERAND_QUERY) || view->naxes == 0) {
             continue;
         }
-        status = planner->nanswers == FY_MAX_ANSWERS || view->element_bytes > 16
-                     ? FY_ERR_UNSUPPORTED
-                     : argument_of(bound, &operands[o], &arg);
-        if (status == FY_OK) {
-            status = set_size(query, &operands[o]);
+        if (planner->nanswers == FY_MAX_ANSWERS || view->element_bytes > 16) {
+            return FY_ERR_UNSUPPORTED;
         }
-        if (status == FY_OK) {
-            query->args[arg].p = query->memory[arg];
-            asked[planner->nanswers] = arg;
-            planner->answers[planner->nanswers++] = (struct fy_answer){
-                .host = view->host, .bytes = view->element_bytes};
-        }
+        struct fy_answer *answer = &planner->answers[planner->nanswers++];
+        *answer = (struct fy_answer){.host = view->host,
+                                     .bytes = view->element_bytes};
+        memset(&raw, 0, sizeof(raw));
+        fy_raw_store(type, &size, &raw);
+        memcpy(answer->content, &raw, view->element_bytes);
     }
-    if (status == FY_OK && planner->nanswers > 0) {
-        status = ask(query, planner->target->original, info);
-    }
-    for (unsigned i = 0; i < planner->nanswers; i++) {
-        memcpy(planner->answers[i].content, query->memory[asked[i]],
-               planner->answers[i].bytes);
-    }
-    free(query);
-    return status;
+    return FY_OK;
 }
 
 /* ---- NaNs and infinities ---- */

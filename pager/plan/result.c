@@ -92,42 +92,6 @@ number_pivots(const struct fy_planner *planner)
     }
 }
 
-/* Two runs of elements that do not overlap, or are the same. */
-static void
-swap_runs(char *x, char *y, size_t bytes)
-{
-    char kept[1024];
-
-    while (x != y && bytes > 0) {
-        const size_t n = bytes < sizeof(kept) ? bytes : sizeof(kept);
-        memcpy(kept, x, n);
-        memcpy(x, y, n);
-        memcpy(y, kept, n);
-        x += n;
-        y += n;
-        bytes -= n;
-    }
-}
-
-/* Columns that are runs change places as such; else row by row. */
-static void
-swap_columns(const struct fy_planner *planner)
-{
-    const struct fy_view *view = &planner->swapped;
-    const int64_t size = view->element_bytes;
-    const bool runs = view->stride[0] == 1;
-    const int64_t rows = planner->swaps ? view->extent[0] : 0;
-
-    for (int64_t row = 0; row < (runs ? rows > 0 : rows); row++) {
-        char *first = view->host + row * view->stride[0] * size;
-        for (int64_t j = view->extent[1]; j-- > 0;) {
-            swap_runs(first + j * view->stride[1] * size,
-                      first + planner->swaps[j] * view->stride[1] * size,
-                      (size_t)((runs ? rows : 1) * size));
-        }
-    }
-}
-
 void
 fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
 {
@@ -140,7 +104,6 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     memset(out, 0, sizeof(*out));
     clear_info(planner);
     number_pivots(planner);
-    swap_columns(planner);
     for (uint32_t i = 0; i < planner->nanswers; i++) {
         const struct fy_answer *answer = &planner->answers[i];
         memcpy(answer->host, answer->content, answer->bytes);

@@ -205,6 +205,10 @@ fy_compare_operand(const struct fy_images *images, unsigned operand,
     int64_t left = images->returned[operand];
     bool scratch = v->access == FY_ACCESS_SCRATCH;
     memset(out, 0, sizeof *out);
+    /* Of a workspace's size anyone may tell another one. */
+    if (FY_OF(images, fy_operand, operands)[operand].flags & FY_OPERAND_QUERY) {
+        return;
+    }
     if (v->naxes == 0 || !(scratch ? left > 0 : v->access & FY_ACCESS_OUT)) {
         return;
     }

@@ -170,18 +170,19 @@ compare_vectors(const struct buffer *buffer, double unit)
     return worst;
 }
 
-/* A size that is at least the other. */
+/* A size that is at least the other, or the workspace's own. */
 static bool
-is_larger(const struct buffer *buffer, const char *x, const char *y)
+is_size(const struct buffer *buffer, const char *x, const char *y)
 {
     if (buffer->type == 'i') {
         int64_t p = 0, q = 0;
         memcpy(&p, x, integer_is_64 ? 8 : 4);
         memcpy(&q, y, integer_is_64 ? 8 : 4);
-        return p >= q;
+        return p >= q || p == (int64_t)buffer->elements;
     }
-    return creal(element(buffer->type, x, 0)) >=
-           creal(element(buffer->type, y, 0));
+    const double size = creal(element(buffer->type, x, 0));
+    return size >= creal(element(buffer->type, y, 0)) ||
+           size == (double)buffer->elements;
 }
 
 static double
@@ -202,9 +203,9 @@ compare(const struct buffer *buffer, double unit, const char **what,
             continue;
         }
         *what = buffer->name;
-        /* Small matrices need less than the best size; either may be told. */
+        /* Of what a workspace needs either may be told, or what it has. */
         if (buffer->is_workspace
-                ? is_larger(buffer, x, y)
+                ? is_size(buffer, x, y)
                 : documented_only && buffer->destroyed && !is_poison(y)) {
             continue;
         }

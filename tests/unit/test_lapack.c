@@ -628,9 +628,9 @@ factored(char type, int64_t n, struct call_numbers *numbers)
 
 START_TEST(inverse)
 {
-    static const int64_t sizes[] = {1, 2, 19, N, N - 1}; /* two do not fit */
+    static const int64_t sizes[] = {1, 2, 19, N}; /* one does not fit */
 
-    for (unsigned s = 0; s < 20; s++) {
+    for (unsigned s = 0; s < 16; s++) {
         const char type = "sdcz"[s % 4];
         const int64_t n = sizes[s / 4];
         struct call_numbers numbers;
@@ -651,17 +651,18 @@ START_TEST(inverse)
         ck_assert_int_eq(
             call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
             FY_REASON_NONE);
+        if (n == N) {
+            ck_assert_int_ne(run.status, FY_OK);
+            ck_assert_mem_eq(a, same_a, MOST);
+            continue;
+        }
         ck_assert_msg(run.status == FY_OK, "%s: %s", symbol,
                       fy_status_text(run.status));
         ck_assert_str_eq(run.method, "getri");
         call_original(&original, NULL);
         ck_assert_int_eq(info(), 0);
         compare(type, symbol, a, same_a, 20 * bound_of(type));
-        /* The best size, which the original asks for by its query only. */
-        const double size = fy_raw_value(element_type(type), work).r;
-        ck_assert_double_ge(size,
-                            fy_raw_value(element_type(type), same_work).r);
-        ck_assert_double_le(size, LWORK);
+        ck_assert_double_eq(fy_raw_value(element_type(type), work).r, LWORK);
         ck_assert_mem_eq(pivots, other_pivots, sizeof(pivots));
     }
 }

@@ -232,7 +232,6 @@ START_TEST(tables_grow)
     /* A planner begins again when its first way did not lead anywhere. */
     ck_assert_int_eq(fy_planner_finish(planner), FY_OK);
     planner->pivot_starts = malloc(sizeof(int64_t));
-    planner->swaps = malloc(sizeof(int64_t));
     fy_planner_reset(planner);
     ck_assert_uint_eq(schedule->nsteps, 0);
     ck_assert_ptr_null(schedule->steps);
@@ -794,69 +793,6 @@ START_TEST(pivots_count_from_the_first_row)
 }
 END_TEST
 
-/* Exchanges columns of a matrix whose elements lie `row' and `column' apart. */
-static void
-swap(double *a, int64_t rows, int64_t columns, int64_t row, int64_t column)
-{
-    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
-    union fy_raw out;
-
-    planner->swapped = (struct fy_view){.host = (char *)a,
-                                        .element_bytes = sizeof(*a),
-                                        .naxes = 2,
-                                        .extent = {rows, columns},
-                                        .stride = {row, column}};
-    /* With no swaps nothing moves. */
-    double first = a[0];
-    fy_plan_result(&planner->plan, &out);
-    ck_assert_double_eq(a[0], first);
-    planner->swaps = malloc((size_t)columns * sizeof(int64_t));
-    ck_assert_ptr_nonnull(planner->swaps);
-    for (int64_t i = 0; i < columns; i++) {
-        planner->swaps[i] = i;
-    }
-    planner->swaps[0] = 2;
-    planner->swaps[1] = 3;
-    planner->swaps[2] = 3;
-    fy_plan_result(&planner->plan, &out);
-    fy_plan_free(&planner->plan);
-}
-
-START_TEST(columns_change_places)
-{
-    /* More than one run's worth of bytes, and a row between that stays. */
-    enum {
-        ROWS = 300,
-        COLUMNS = 4,
-        LD = ROWS + 1
-    };
-    static double a[LD * COLUMNS], b[COLUMNS * 5];
-    /* From the last on: 2 with 3, 1 with 3, 0 with 2. */
-    static const int now[COLUMNS] = {3, 2, 0, 1};
-
-    for (int i = 0; i < LD * COLUMNS; i++) {
-        a[i] = i;
-    }
-    swap(a, ROWS, COLUMNS, 1, LD);
-    for (int j = 0; j < COLUMNS; j++) {
-        for (int i = 0; i < ROWS; i++) {
-            ck_assert_double_eq(a[j * LD + i], now[j] * LD + i);
-        }
-        ck_assert_double_eq(a[j * LD + ROWS], j * LD + ROWS);
-    }
-    for (int i = 0; i < COLUMNS * 5; i++) {
-        b[i] = i;
-    }
-    swap(b, 4, COLUMNS, COLUMNS, 1);
-    for (int i = 0; i < 5; i++) {
-        for (int j = 0; j < COLUMNS; j++) {
-            ck_assert_double_eq(b[i * COLUMNS + j],
-                                i * COLUMNS + (i < 4 ? now[j] : j));
-        }
-    }
-}
-END_TEST
-
 int
 main(void)
 {
@@ -883,7 +819,6 @@ main(void)
     tcase_add_test(cases, one_chunk_or_none);
     tcase_add_test(cases, info_and_answers_are_stored);
     tcase_add_test(cases, pivots_count_from_the_first_row);
-    tcase_add_test(cases, columns_change_places);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
