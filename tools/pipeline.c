@@ -126,10 +126,10 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
                   const char *folder, const struct fy_run_options *options,
                   char *trouble, size_t bytes)
 {
-    char cause[CAUSE_BYTES];
+    char cause[CAUSE_BYTES], logins[PATH_MAX];
     struct fy_buffer why;
     fy_buffer_start(&why, cause, sizeof cause);
-    find_logins(pipeline->logins);
+    find_logins(logins);
     struct fy_session_options session = {
         .mounts = pipeline->mounts,
         .nmounts = pipeline->nmounts,
@@ -137,7 +137,7 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
         .library = places->library,
         .stub = places->stub,
         .ferry = places->ferry,
-        .logins = pipeline->logins[0] ? pipeline->logins : NULL,
+        .logins = logins[0] ? logins : NULL,
         .force = options->settings.force,
         .whole_environment = options->settings.whole_environment,
         .record = options->report || options->explain,

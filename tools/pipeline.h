@@ -16,8 +16,6 @@ struct fy_pipeline {
     unsigned nmounts;
     struct fy_commands *commands; /* owned */
     struct fy_session *session;   /* owned */
-    char logins[PATH_MAX]; /* prefix of the files of logins, "" without a cache;
-                            * the session reads it until it ends */
 };
 
 /*

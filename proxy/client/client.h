@@ -29,9 +29,8 @@ struct fy_session_options {
     const char *folder; /* private, exists: snapshot and socket are made here */
     const char *stub;   /* path of ferry-stub */
     const char *ferry;  /* path of ferry, for loopback */
-    const char *
-        logins; /* for logins.h, must outlive the session; NULL: none are kept */
-    bool force;             /* offload all that may be, not only what pays */
+    const char *logins; /* for logins.h, copied; NULL: none are kept */
+    bool force;         /* offload all that may be, not only what pays */
     bool whole_environment; /* send all variables, not only those declared */
     bool record;            /* keep stages for fy_session_stage() */
 };

@@ -212,8 +212,7 @@ fy_connection_login_seconds(const struct connection *connection)
         connection->state != CONNECTION_HELLO) {
         return 0;
     }
-    double last =
-        fy_login_last(connection->session->options.logins, connection->name);
+    double last = fy_login_last(connection->session->logins, connection->name);
     double all = last > 0 ? last : usual_login;
     double spent = (double)(fy_clock_ns() - connection->began_ns) / 1e9;
     /* One that takes longer than the others did is not about to end. */
@@ -224,8 +223,7 @@ fy_connection_login_seconds(const struct connection *connection)
 static bool
 is_known(const struct connection *connection)
 {
-    return fy_login_last(connection->session->options.logins,
-                         connection->name) > 0;
+    return fy_login_last(connection->session->logins, connection->name) > 0;
 }
 
 /* Where a mount tells users by numbers, ask.c compares them with the hello's. */
@@ -362,7 +360,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     }
     note_open(connection);
     enter(connection, CONNECTION_READY);
-    fy_login_keep(connection->session->options.logins, connection->name,
+    fy_login_keep(connection->session->logins, connection->name,
                   (double)(fy_clock_ns() - connection->began_ns) / 1e9);
     connection->heard_bytes = 0;
     fy_loop_set(&connection->session->loop, &connection->limit,

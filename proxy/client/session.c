@@ -132,6 +132,8 @@ set_up(struct fy_session *session, struct fy_buffer *why)
     }
     memcpy(session->mounts, session->options.mounts,
            session->nmounts * sizeof *session->mounts);
+    session->logins =
+        session->options.logins ? strdup(session->options.logins) : NULL;
     int status = fy_connections_new(session);
     if (status) {
         return status;
@@ -279,6 +281,7 @@ fy_session_free(struct fy_session *session)
     free(session->records.table);
     fy_holders_free(session->scan.holders);
     fy_connections_free(session);
+    free(session->logins);
     free(session->mounts);
     free(session);
 }

@@ -103,6 +103,7 @@ struct fy_session {
     struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
     unsigned nmounts;
     char socket_path[PATH_MAX];
+    char *logins; /* for logins.h, or NULL */
     pthread_t thread;
     bool started;
     struct fy_loop loop;
