@@ -195,7 +195,7 @@ dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 dist_check_SCRIPTS += tests/style/layers.py
-EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today
+EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today tests/style/WORDS.today
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
 EXTRA_DIST += tests/unit/lauum.ferry tests/sample.py tests/chosen.py tests/patience.py tests/patience.h tests/tap.sh tests/limited tests/speed tests/skips tests/near tests/unit/runner.h tests/unit/possible.h tests/unit/random.h tests/unit/stage.h
