@@ -194,7 +194,7 @@ tests_unit_test_verify_compare_LDADD = libfypager.la libfyannotations.la $(CHECK
 dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
-dist_check_SCRIPTS += tests/style/layers.py
+dist_check_SCRIPTS += tests/style/layers.py tests/style/words.py
 EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today tests/style/WORDS.today
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
@@ -204,7 +204,7 @@ EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
 TESTS += tests/style/manuals.sh tests/style/names.py tests/style/check.sh
-TESTS += tests/style/layers.py
+TESTS += tests/style/layers.py tests/style/words.py
 endif
 
 # Calls of installed libraries by their shipped annotations.
