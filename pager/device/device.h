@@ -147,8 +147,7 @@ struct fy_device_ops {
     void (*free)(struct fy_device *device, uint64_t address);
     /*
      * Returns memory without an owner to the machine. `threads': ends those that wait
-     * for work, if they can be ended; others start when there is some, and no other
-     * thread uses the device meanwhile. Unset: there is nothing of either.
+     * for work, if they can be ended; others start when there is some. Unset: there is nothing of either.
      */
     void (*give_back)(struct fy_device *device, bool threads);
     /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes on to the shim which threads are ferry's, and has them run wherever the
- * process may: a thread inherits the processors of the one that starts it, which
+ * Has ferry's threads run wherever the process may: a thread inherits the processors of the one that starts it, which
  * may be bound to a single one. Unit tests and tools have no shim.
  */
 #include "config.h"
@@ -192,14 +191,11 @@ fy_own_cpus(void)
 }
 
 void
-fy_own_thread_begins(bool shares)
+fy_own_thread_begins(void)
 {
     cpu_set_t set;
     if (look_up(&set)) {
         (void)sched_setaffinity(0, sizeof set, &set);
-    }
-    if (services && services->thread_begins) {
-        services->thread_begins(shares);
     }
 }
 

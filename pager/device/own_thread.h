@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ferry's own threads in a host program. libc counts them, and ends a process
- * by itself only with its last thread; so each says first what it is, and the
- * shim sees to that end (shim/start/last.c). One that has not said so keeps a process
- * alive whose other threads have all ended.
+ * Ferry's own threads in a host program. libc counts them, and ends a process by
+ * itself only with its last thread: so those of the host device end when they have
+ * had nothing to do for 100 ms. Those of a card stay.
  */
 #ifndef FERRY_PAGER_DEVICE_OWN_THREAD_H
 #define FERRY_PAGER_DEVICE_OWN_THREAD_H
@@ -51,7 +50,7 @@ fy_set_floating_point(uint32_t control)
 /* The calling thread's. No allocation, no lock. */
 struct fy_own_block *fy_own_block(void);
 
-/* Sets the services that hear of new threads. Without this call none does. Called
+/* Sets the services of the shim: memory of each thread, and who hears of a fork. Called
  * before the first thread starts. */
 void fy_own_threads_tell(const struct fy_shim_services *services);
 
@@ -66,11 +65,8 @@ void fy_own_cpus_look(void);
 /* How many they are; before, those of the caller. */
 unsigned fy_own_cpus(void);
 
-/*
- * First in each thread that ferry starts; whether it has the program's table of
- * descriptors. Has it run on those processors.
- */
-void fy_own_thread_begins(bool shares);
+/* First in each thread that ferry starts: has it run on those processors. */
+void fy_own_thread_begins(void);
 
 /*
  * A thread with all signals blocked and a stack of so many bytes, or the default

@@ -58,11 +58,6 @@ struct fy_shim_services {
     /* Marks the calling thread as inside ferry (+1) or outside again (-1). */
     void (*enter)(int delta);
     struct fy_record *record; /* shared counters, or NULL */
-    /*
-     * The calling thread is ferry's own: the process need not go on for it.
-     * Whether it has the program's descriptors, as what ends the process must.
-     */
-    void (*thread_begins)(bool shares);
     /* The calling thread is the main one, of a child that was just forked. */
     void (*main_thread)(void);
     /*
@@ -108,8 +103,7 @@ struct fy_engine {
      * one. Any thread, signal handlers. */
     void (*silence)(void);
     /* Ends the threads that wait for work, where the device has some that can be ended;
-     * the next call starts others. The caller is the program's only thread, in no
-     * handler. */
+     * the next call starts others. Not in a handler. */
     void (*end_threads)(void);
 };
 

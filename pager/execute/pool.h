@@ -95,7 +95,7 @@ bool fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease);
  */
 bool fy_pool_abandon(struct fy_pool *pool);
 
-/* Ends the device's threads that wait for work. No other thread has calls. */
+/* Ends the device's threads that wait for work. */
 void fy_pool_end_threads(struct fy_pool *pool);
 
 /* In a forked child. */

@@ -1,17 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unshare(2) and setns(2), by name or by number: the kernel refuses some changes to a
- * process with several threads. Where all threads but the caller are ferry's, these end
- * first; the next offloaded call starts others.
+ * process with several threads. Ferry's end first, where they can be ended; the next
+ * offloaded call starts others.
  */
 #include "config.h"
 
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
+#include "shim/arch/x86_64/raw.h"
 #include "shim/programs/exec.h"
 
+enum {
+    ALONE_LINKS =
+        3, /* of /proc/self/task: two of any folder, one for a thread */
+    JOINED_NS = 1000 * 1000,
+    JOINED_TRIES = 50, /* what was joined may still be counted by the kernel */
+};
+
 typedef int change_fn(int, ...);
+
+/* How many links /proc/self/task has; 0: not known. */
+static unsigned long
+count_links(void)
+{
+    struct stat threads;
+    return fy_raw(SYS_stat, (long)"/proc/self/task", (long)&threads, 0, 0, 0,
+                  0) == 0
+               ? threads.st_nlink
+               : 0;
+}
+
+/* Ends ferry's threads, and waits until the kernel counts them no more. */
+static void
+leave_alone(void)
+{
+    struct timespec step = {0, JOINED_NS};
+    unsigned long before = count_links();
+    if (before <= ALONE_LINKS || !fy_engine_is_settled()) {
+        return;
+    }
+    fy_engine_end_threads();
+    for (int i = 0; i < JOINED_TRIES && count_links() > ALONE_LINKS; i++) {
+        (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
+    }
+}
 
 static bool
 needs_one_thread(long flags)
@@ -32,7 +68,7 @@ unshare(int flags)
 {
     change_fn *original = FY_ORIGINAL(change_fn, FY_UNSHARE);
     if (needs_one_thread(flags)) {
-        fy_last_leave_alone();
+        leave_alone();
     }
     return original(flags);
 }
@@ -42,7 +78,7 @@ setns(int fd, int type)
 {
     change_fn *original = FY_ORIGINAL(change_fn, FY_SETNS);
     if (enters_alone(type)) {
-        fy_last_leave_alone();
+        leave_alone();
     }
     return original(fd, type);
 }
@@ -51,7 +87,7 @@ long
 fy_syscall_alone(long number, long a, long b, long c, long d, long e)
 {
     if (number == SYS_setns ? enters_alone((int)b) : needs_one_thread(a)) {
-        fy_last_leave_alone();
+        leave_alone();
     }
     return FY_ORIGINAL(fy_syscall_fn, FY_SYSCALL)(number, a, b, c, d, e);
 }

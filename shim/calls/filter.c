@@ -46,11 +46,8 @@ begin_child(void)
 
 /* Asks the engine nothing from now on. */
 static void
-begin(bool strict)
+begin(void)
 {
-    if (strict) {
-        fy_last_silent(true);
-    }
     uint8_t mode = fy_mode;
     if (__atomic_fetch_add(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0 && mode) {
         mode_before = mode; /* 0: another thread is just putting it back */
@@ -62,11 +59,8 @@ begin(bool strict)
 
 /* There is no filter: programs ask in this way whether there could be one. */
 static void
-failed(bool strict)
+failed(void)
 {
-    if (strict) {
-        fy_last_silent(false);
-    }
     if (__atomic_sub_fetch(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0) {
         __atomic_store_n(&fy_mode, mode_before, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&fy_filters, __ATOMIC_SEQ_CST)) {
@@ -86,15 +80,13 @@ fy_syscall_filter(long number, long a, long b, long c, long d, long e)
     if (begin_child()) {
         return original(number, a, b, c, d, e);
     }
-    bool strict = number == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT
-                                        : b == SECCOMP_MODE_STRICT;
-    begin(strict);
     if (number == SYS_seccomp && (b & SECCOMP_FILTER_FLAG_TSYNC)) {
-        fy_last_settle();
+        fy_engine_end_threads(); /* the filter is for them, too */
     }
+    begin();
     long result = original(number, a, b, c, d, e);
     if (result < 0) {
-        failed(strict);
+        failed();
     }
     return result;
 }
@@ -108,11 +100,10 @@ prctl(int option, unsigned long a, unsigned long b, unsigned long c,
     if (option != PR_SET_SECCOMP || begin_child()) {
         return original(option, a, b, c, d);
     }
-    bool strict = a == SECCOMP_MODE_STRICT;
-    begin(strict);
+    begin();
     int result = original(option, a, b, c, d);
     if (result < 0) {
-        failed(strict);
+        failed();
     }
     return result;
 }

@@ -9,7 +9,7 @@
  *         -> unknown caller    -> fy_bind_call()     finds the original
  *         -> predicate says yes -> fy_dispatch()     asks the engine
  *
- * Rules of this folder: nothing here exits (but start/last.c, in libc's place),
+ * Rules of this folder: nothing here exits,
  * prints, allocates with malloc or changes errno; no lock is held while foreign code runs; what other threads
  * may read is published whole and never changed; every function is safe from
  * any thread and after fork. Only fy_engine() loads anything.
@@ -480,33 +480,6 @@ extern FY_HIDDEN unsigned fy_filters;
 /* Whether this process has, also a vfork child, whose filter is not counted: at most one
  * system call, getpid. */
 FY_HIDDEN bool fy_filter_is_on(void);
-
-/* ---- start/last.c: when the program's last thread ends ---------------------------- */
-
-/* The calling thread, the main one, is known from now on. Before main. */
-FY_HIDDEN void fy_last_start(void);
-
-/*
- * The calling thread is about to be left with read, write and _exit (or is not,
- * after all): the program's last thread may end without a word to libc.
- */
-FY_HIDDEN void fy_last_silent(bool silent);
-
-/*
- * Waits, 0.2 s at most, until all threads of ferry's wait for work: a filter for all
- * threads is about to come, and they stay where they are.
- */
-FY_HIDDEN void fy_last_settle(void);
-
-/* Where all other threads are ferry's: ends those that can be ended, and waits until
- * the kernel counts them no more, 50 ms at most. Changes nothing else, errno neither. */
-FY_HIDDEN void fy_last_leave_alone(void);
-
-/* The calling thread is the main one: of a forked child. */
-FY_HIDDEN void fy_main_thread(void);
-
-/* services->thread_begins of pager/engine/engine.h. */
-FY_HIDDEN void fy_thread_begins(bool shares);
 
 /* The counters of the run, or NULL. */
 FY_HIDDEN struct fy_record *fy_record(void);

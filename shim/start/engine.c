@@ -93,8 +93,7 @@ load(void)
         .hold = fy_dispatch_hold,
         .enter = enter,
         .record = fy_record(),
-        .thread_begins = fy_thread_begins,
-        .main_thread = fy_main_thread,
+        .main_thread = fy_stack_forked,
         .own_block = own_block,
     };
     if (fy_object_at((void *)(uintptr_t)begin, &object) == 0) {

@@ -4,7 +4,6 @@ libferry_la_SOURCES += \
 	shim/start/count.c \
 	shim/start/engine.c \
 	shim/start/handler.c \
-	shim/start/last.c \
 	shim/start/libc.c \
 	shim/start/quiet.c \
 	shim/start/settings.c

@@ -286,9 +286,6 @@ start(int argc, char **argv, char **envp)
     start_debug();
     if (fy_image.model) {
         fy_mode = parse_mode();
-        if (fy_mode) {
-            fy_last_start();
-        }
     }
     if (ours.bytes) {
         bool all = take_out(*preload + sizeof PRELOAD - 1, &ours);

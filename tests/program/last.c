@@ -3,7 +3,7 @@
  * Processes whose main thread ends alone, as their last thread ends: exit(0)
  * follows by itself, with its handlers, and never before. Argument: alone,
  * before, during, after, detached, cancel, thrd, chain, waited (main is
- * joined by the last thread), fork, child, keys, mask, team (OpenMP), full (no
+ * joined by the last thread), fork, child, keys, team (OpenMP), full (no
  * descriptor is to be had), space (a child has the same number as its parent),
  * filter (who asks for its number is killed; makes no calls).
  */
@@ -29,10 +29,6 @@ enum {
     LIMIT_MS = 40000 /* for what takes no time; the run's own limit is later */
 };
 
-extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument,
-                                    void *object);
-extern void *__dso_handle;
-
 static const char *mode = "";
 static pthread_t main_thread;
 static int calls_made; /* by the worker */
@@ -50,27 +46,11 @@ nap(void)
     nanosleep(&(struct timespec){0, 1000 * 1000}, NULL);
 }
 
-/* On whatever thread exit() is called; which one that is the program knows only
- * when there has never been another. */
+/* On whatever thread exit() is called. */
 static void
 at_exit(void)
 {
-    sigset_t now;
-
-    pthread_sigmask(SIG_SETMASK, NULL, &now);
-    printf("atexit, SIGUSR1 %s, SIGTERM %s\n",
-           sigismember(&now, SIGUSR1) ? "blocked" : "open",
-           sigismember(&now, SIGTERM) ? "blocked" : "open");
-    if (is("alone") || is("keys")) {
-        printf("on the main thread: %d\n", gettid() == getpid());
-    }
-}
-
-static void
-thread_local_ends(void *argument)
-{
-    (void)argument;
-    printf("thread_local\n");
+    printf("atexit\n");
 }
 
 /* Comes back in each round of destructors. */
@@ -280,16 +260,10 @@ main(int argc, char **argv)
     static int chain = CHAIN;
     pthread_t thread;
     pthread_attr_t attributes;
-    sigset_t one;
 
     mode = argc > 1 ? argv[1] : "alone";
     main_thread = pthread_self();
     atexit(at_exit);
-    if (is("mask")) {
-        sigemptyset(&one);
-        sigaddset(&one, SIGUSR1);
-        pthread_sigmask(SIG_BLOCK, &one, NULL);
-    }
     if (is("keys")) {
         static char rounds[] = "4321";
         pthread_key_create(&key, key_ends);
@@ -311,7 +285,6 @@ main(int argc, char **argv)
         /* Until then the threads that the first call has started have run. */
         say_errors("main", 2);
         say_errors("main", 3);
-        __cxa_thread_atexit_impl(thread_local_ends, NULL, &__dso_handle);
         pthread_exit(NULL);
     }
     if (is("child")) {

@@ -146,7 +146,7 @@ def programs():
         yield Program("ends/" + mode, ["ends", mode], blas=one,
                       extra=None if mode == "cancel" else {"EARLY": "1"})
     for mode in ("alone", "before", "during", "after", "detached", "cancel",
-                 "thrd", "chain", "waited", "fork", "child", "keys", "mask",
+                 "thrd", "chain", "waited", "fork", "child", "keys",
                  "team", "full", "space"):
         yield Program("last/" + mode, ["last", mode], blas=one, timeout=60)
     yield Program("last/filter", ["last", "filter"], blas=one, expect=(),

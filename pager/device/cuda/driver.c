@@ -222,7 +222,7 @@ static void *
 look_up(void *argument)
 {
     struct probe *probe = argument;
-    fy_own_thread_begins(true);
+    fy_own_thread_begins();
     (void)dlsym(RTLD_DEFAULT, "cuInit");
     pthread_mutex_lock(&probe->lock);
     probe->answered = true;

@@ -29,7 +29,7 @@ void
 cuda_thread_begins(void)
 {
     cuda_users_not_me();
-    fy_own_thread_begins(true);
+    fy_own_thread_begins();
 }
 
 bool

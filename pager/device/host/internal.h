@@ -32,6 +32,7 @@ struct fy_stream {
     bool kicked;            /* the worker runs the queue until it is empty */
     bool parked;            /* the worker sleeps on `wake' */
     bool has_worker, stop, no_worker;
+    bool ended;      /* the worker, which has yet to be joined */
     pthread_t owner; /* the thread that enqueued last */
     pthread_t worker;
     pthread_cond_t wake;

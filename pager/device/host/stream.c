@@ -8,7 +8,9 @@
 
 #include "pager/device/host/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pager/device/copy.h"
@@ -18,6 +20,8 @@ enum {
     /* Waiting bytes that are worth the wake-up of a worker (about 5 us). */
     KICK_BYTES = 256 * 1024,
     WORKER_STACK_BYTES = 256 * 1024,
+    IDLE_NS =
+        100 * 1000 * 1000, /* then a worker ends, so that it keeps no process */
 };
 
 /* Wakes whoever may now go on. Lock held. */
@@ -90,25 +94,64 @@ run_head(struct fy_stream *s)
     return true;
 }
 
+/* Waits for work. False: none has come for IDLE_NS. Lock held, but meanwhile. */
+static bool
+wait_for_work(struct fy_stream *s)
+{
+    struct timespec until;
+    int error = 0;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += IDLE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    s->parked = true;
+    while (!s->stop && !s->kicked && error == 0) {
+        error = pthread_cond_clockwait(&s->wake, &s->device->lock,
+                                       CLOCK_MONOTONIC, &until);
+    }
+    s->parked = false;
+    return s->kicked || error != ETIMEDOUT;
+}
+
 static void *
 work(void *argument)
 {
     struct fy_stream *s = argument;
-    fy_own_thread_begins(true);
-    pthread_mutex_lock(&s->device->lock);
-    while (!s->stop) {
+    struct host_device *device = s->device;
+    fy_own_thread_begins();
+    pthread_mutex_lock(&device->lock);
+    bool goes_on = true;
+    while (!s->stop && goes_on) {
         if (s->kicked && run_head(s)) {
             continue;
         }
         if (!s->queue.head) {
             s->kicked = false;
         }
-        s->parked = true;
-        pthread_cond_wait(&s->wake, &s->device->lock);
-        s->parked = false;
+        if (!s->kicked) { /* what its owner still has there the owner runs */
+            goes_on = wait_for_work(s);
+        } else {
+            s->parked = true; /* until another stream has gone on */
+            pthread_cond_wait(&s->wake, &device->lock);
+            s->parked = false;
+        }
     }
-    pthread_mutex_unlock(&s->device->lock);
+    s->stop = s->kicked = false;
+    s->ended = true;
+    announce(device);
+    pthread_mutex_unlock(&device->lock);
     return NULL;
+}
+
+/* Lock held, which a worker that has ended does not take again. */
+static void
+join_ended(struct fy_stream *s)
+{
+    if (s->has_worker && s->ended) {
+        pthread_join(s->worker, NULL);
+        s->has_worker = s->ended = false;
+    }
 }
 
 /* A copy stream gets a worker, or wakes it, when enough waits. */
@@ -120,6 +163,7 @@ added(struct fy_stream *s)
         s->queue.bytes < KICK_BYTES) {
         return;
     }
+    join_ended(s);
     /* A child on its parent's memory (vfork) starts none: it would end with the child. */
     if (!s->has_worker && !s->no_worker &&
         *s->device->alive == (unsigned)getpid()) {
@@ -284,16 +328,18 @@ host_give_back(struct fy_device *base, bool threads)
         return;
     }
     pthread_mutex_lock(&device->lock);
-    for (struct fy_stream *s = device->streams; s; s = s->next) {
-        if (!s->has_worker || s->queue.head || s->queue.running) {
-            continue;
+    for (struct fy_stream *s = device->streams; s;) {
+        if (s->has_worker && !s->ended && !s->queue.head && !s->queue.running) {
+            s->stop = true;
+            pthread_cond_signal(&s->wake);
+            device->waiting++;
+            pthread_cond_wait(&device->change, &device->lock);
+            device->waiting--;
+            s = device->streams; /* others may have changed them */
+        } else {
+            join_ended(s);
+            s = s->next;
         }
-        s->stop = true;
-        pthread_cond_signal(&s->wake);
-        pthread_mutex_unlock(&device->lock);
-        pthread_join(s->worker, NULL);
-        pthread_mutex_lock(&device->lock);
-        s->stop = s->has_worker = s->kicked = false;
     }
     pthread_mutex_unlock(&device->lock);
 }
