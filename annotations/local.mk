@@ -51,8 +51,7 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapacke.ferry \
 	annotations/lib/lapacke_eigen.ferry \
 	annotations/lib/types.ferry \
-	annotations/lib/vml.ferry \
-	annotations/lib/vml_forms.ferry
+	annotations/lib/vml.ferry
 nobase_dist_pkgdata_DATA += \
 	annotations/lib/commands/archive.ferry \
 	annotations/lib/commands/encode.ferry \

@@ -199,7 +199,7 @@ fi
 # Vector math is of MKL, and driven by tests/kernels.
 mkdir "$work/lib"
 cp "$srcdir"/annotations/lib/*.ferry "$work/lib"
-rm -f "$work/lib/vml.ferry" "$work/lib/vml_forms.ferry"
+rm -f "$work/lib/vml.ferry"
 "$ferry" check --dump "$work/lib" >"$work/dump"
 "$ferry" run --device host,memory=1MiB --force --report="$work/report" -- \
     "$drive" -s 1 -c 10 >/dev/null 2>&1

@@ -100,87 +100,6 @@ all_of_vml(void)
     }
 }
 
-#define MODE (2 + 0x100) /* VML_HA, and no reports */
-#define UNARY_FORMS(name, value, range)                      \
-    fill(range);                                             \
-    vd##name##I(count / 3, da, 2, dr, 3);                    \
-    vms##name##I(count / 2, sa, 1, sr, 2, MODE);             \
-    for (int i = 0; i < count / 3; i++) {                    \
-        double a = da[2 * i];                                \
-        compare("vd" #name "I", dr[3 * i], value, 0x1p-52);  \
-        a = sa[i];                                           \
-        compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
-    }                                                        \
-    memcpy(dr, da, sizeof dr);                               \
-    vmd##name(count, dr, dr, MODE);                          \
-    for (int i = 0; i < count; i++) {                        \
-        double a = da[i];                                    \
-        compare("vmd" #name, dr[i], value, 0x1p-52);         \
-    }
-#define BINARY_FORMS(name, value, range)                     \
-    fill(range);                                             \
-    vd##name##I(count / 3, da, 2, db, 3, dr, 1);             \
-    vms##name##I(count / 2, sa, 1, sb, 2, sr, 2, MODE);      \
-    for (int i = 0; i < count / 3; i++) {                    \
-        double a = da[2 * i], b = db[3 * i];                 \
-        compare("vd" #name "I", dr[i], value, 0x1p-52);      \
-        a = sa[i];                                           \
-        b = sb[2 * i];                                       \
-        compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
-    }                                                        \
-    memcpy(dr, db, sizeof dr);                               \
-    vmd##name(count, da, dr, dr, MODE);                      \
-    for (int i = 0; i < count; i++) {                        \
-        double a = da[i], b = db[i];                         \
-        compare("vmd" #name, dr[i], value, 0x1p-52);         \
-    }
-
-/* With two results, the second in place. */
-static void
-two_results(void)
-{
-    static float second[N];
-    double whole;
-    fill(1);
-    da[0] = INFINITY;
-    da[1] = -0.0;
-    da[2] = -3;
-    memcpy(dr, da, sizeof dr);
-    vdModf(count, dr, db, dr);
-    for (int i = 0; i < count; i++) {
-        double fraction = modf(da[i], &whole);
-        compare("vdModf, fraction", dr[i], fraction, 0);
-        compare("vdModf, sign", signbit(dr[i]) != 0, signbit(da[i]) != 0, 0);
-        if (i > 0) {
-            compare("vdModf", db[i], whole, 0);
-        }
-    }
-    vsModfI(count / 2, sa, 2, sr, 1, second, 2);
-    for (int i = 0; i < count / 2; i++) {
-        compare("vsModfI", sr[i] + second[2 * i], sa[2 * i], 0);
-    }
-    fill(1);
-    memcpy(dr, da, sizeof dr);
-    vdSinCos(count, dr, db, dr);
-    vmsSinCosI(count / 2, sa, 2, sr, 1, second, 2, 1);
-    vmdPowx(count / 2, da, 2, db + N / 2, MODE);
-    for (int i = 0; i < count / 2; i++) {
-        compare("vdSinCos, sin", db[i], sin(da[i]), 0x1p-52);
-        compare("vdSinCos, cos", dr[i], cos(da[i]), 0x1p-52);
-        compare("vmsSinCosI, sin", sr[i], sin(sa[2 * i]), 0x1p-23);
-        compare("vmsSinCosI, cos", second[2 * i], cos(sa[2 * i]), 0x1p-23);
-        compare("vmdPowx", db[N / 2 + i], da[i] * da[i], 0x1p-52);
-    }
-}
-
-static void
-forms_of_vml(void)
-{
-    VML_UNARY(UNARY_FORMS)
-    VML_BINARY(BINARY_FORMS)
-    two_results();
-}
-
 /* Kernels whose threads meet. */
 static void
 shared(void)
@@ -291,8 +210,6 @@ main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "vml") == 0) {
         all_of_vml();
-    } else if (argc > 1 && strcmp(argv[1], "forms") == 0) {
-        forms_of_vml();
     } else if (argc > 1 && strcmp(argv[1], "shared") == 0) {
         shared();
     } else if (argc > 1 && strcmp(argv[1], "maps") == 0) {

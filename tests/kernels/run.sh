@@ -150,8 +150,4 @@ vml=$srcdir/annotations/lib/vml.ferry
 right "vector math on the host device" host,memory=200KiB "$vml" vml
 right "vector math on the card" cuda,memory=200KiB "$vml" vml
 equal "all of it" "$(grep -c ': original' "$work/err")" 0
-forms=$srcdir/annotations/lib/vml_forms.ferry
-right "strides, modes, two results on the host device" host,memory=200KiB "$forms" forms
-right "strides, modes, two results on the card" cuda,memory=200KiB "$forms" forms
-equal "all of that" "$(grep -c ': original' "$work/err")" 0
 finish

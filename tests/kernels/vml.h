@@ -74,28 +74,6 @@
     void vs##name(int n, const float *a, const float *b, float *r);
 VML_UNARY(VML_DECLARE_UNARY)
 VML_BINARY(VML_DECLARE_BINARY)
-/* Their other forms: with strides, with an accuracy, with both. */
-#define VML_DECLARE_UNARY_FORMS(name, value, range)                          \
-    void vd##name##I(int n, const double *a, int inca, double *r, int incr); \
-    void vmd##name(int n, const double *a, double *r, long mode);            \
-    void vms##name##I(int n, const float *a, int inca, float *r, int incr,   \
-                      long mode);
-#define VML_DECLARE_BINARY_FORMS(name, value, range)                    \
-    void vd##name##I(int n, const double *a, int inca, const double *b, \
-                     int incb, double *r, int incr);                    \
-    void vmd##name(int n, const double *a, const double *b, double *r,  \
-                   long mode);                                          \
-    void vms##name##I(int n, const float *a, int inca, const float *b,  \
-                      int incb, float *r, int incr, long mode);
-VML_UNARY(VML_DECLARE_UNARY_FORMS)
-VML_BINARY(VML_DECLARE_BINARY_FORMS)
-void vdSinCos(int n, const double *a, double *y, double *z);
-void vmsSinCosI(int n, const float *a, int inca, float *y, int incy, float *z,
-                int incz, long mode);
-void vdModf(int n, const double *a, double *y, double *z);
-void vsModfI(int n, const float *a, int inca, float *y, int incy, float *z,
-             int incz);
-void vmdPowx(int n, const double *a, double b, double *r, long mode);
 void vdPowx(int n, const double *a, double b, double *r);
 void vsLinearFrac(int n, const float *a, const float *b, float scalea,
                   float shifta, float scaleb, float shiftb, float *r);
