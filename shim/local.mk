@@ -54,7 +54,8 @@ libfyshimgen_la_SOURCES = \
 	shim/arch/x86_64/predicate.c \
 	shim/arch/x86_64/thunk.c \
 	shim/arch/x86_64/thunk.h
-libfyshimgen_la_CFLAGS = $(AM_CFLAGS)
+libfyshimgen_la_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS)
+libfyshimgen_la_LIBADD = $(ELF_LIBS)
 
 include shim/calls/local.mk
 include shim/image/local.mk

@@ -25,19 +25,12 @@ mark(enum fy_reach_kind kind, struct tally *tally)
     case FY_REACH_STATIC:
     case FY_REACH_FOREIGN:
     case FY_REACH_SETUID:
-    case FY_REACH_SYMBOLIC:
-    case FY_REACH_PROGRAM:
-    case FY_REACH_DLMOPEN:
         tally->beyond_reach++;
         return "NO";
-    case FY_REACH_DLOPEN:
-    case FY_REACH_MISSING:
-        return "?";
     case FY_REACH_IMPORTS:
         tally->imports++;
         return "yes";
     case FY_REACH_SCRIPT:
-    case FY_REACH_DEFINES:
         return "";
     }
     return "?";
@@ -83,8 +76,8 @@ fy_doctor_program(const char *program)
         printf("What is marked NO stays with the program: its originals run as "
                "always.\n");
     } else if (!tally.imports) {
-        printf("No annotated name is called directly; what it loads at run "
-               "time is seen then.\n");
+        printf("No annotated name is called directly; what its libraries "
+               "call is seen when it runs.\n");
     }
     return FY_EXIT_OK;
 }

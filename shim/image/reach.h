@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a program ferry can reach, found without running it: for `ferry
- * doctor -- PROGRAM'. Tool side: allocates, and lets the dynamic linker say (as
- * ldd does) which libraries the program would load.
+ * What of a program's own calls ferry can reach, found without running it: for `ferry
+ * doctor -- PROGRAM'. Tool side: allocates.
  */
 #ifndef FERRY_SHIM_IMAGE_REACH_H
 #define FERRY_SHIM_IMAGE_REACH_H
@@ -14,29 +13,17 @@
 enum fy_reach_kind {
     FY_REACH_SCRIPT,  /* object is a script; text: its interpreter, which is
                          looked at instead */
-    FY_REACH_IMPORTS, /* count annotated names are called from object: seen */
-    FY_REACH_DEFINES, /* count annotated names are defined by object */
-    /* What cannot be reached: */
-    FY_REACH_STATIC,   /* the program has no dynamic linker */
-    FY_REACH_FOREIGN,  /* another CPU, word size or C library than ours */
-    FY_REACH_SETUID,   /* the dynamic linker ignores LD_PRELOAD */
-    FY_REACH_SYMBOLIC, /* object binds its own count annotated names inside
-                          itself (-Bsymbolic) */
-    FY_REACH_PROGRAM,  /* the program defines count annotated names itself and
-                          comes first: its own and its libraries' calls of them
-                          stay there */
-    FY_REACH_DLMOPEN, /* object imports dlmopen: what it loads is out of reach */
-    /* What will only show when the program runs: */
-    FY_REACH_DLOPEN,  /* object loads others at run time: those are seen */
-    FY_REACH_MISSING, /* a needed library was not found; text: its name */
+    FY_REACH_IMPORTS, /* it calls count annotated names; text: one of them */
+    FY_REACH_STATIC,  /* it has no dynamic linker: nothing is seen */
+    FY_REACH_FOREIGN, /* another CPU, word size or C library than ours */
+    FY_REACH_SETUID,  /* the dynamic linker ignores LD_PRELOAD */
 };
 
 struct fy_reach_finding {
     enum fy_reach_kind kind;
-    const char *object;  /* path */
-    const char *text;    /* see the kinds; "" otherwise */
-    unsigned count;      /* of names, where the kind counts them */
-    const char *example; /* one of the names, or "" */
+    const char *object; /* path */
+    const char *text;   /* see the kinds; "" otherwise */
+    unsigned count;     /* of names, where the kind counts them */
 };
 
 typedef void fy_reach_report(void *closure,
@@ -47,9 +34,8 @@ void fy_reach_describe(const struct fy_reach_finding *finding,
                        struct fy_buffer *to);
 
 /*
- * Looks at `program' (searched in PATH when it has no slash) and everything it
- * needs, in load order; `report' gets each finding, strings borrowed for the
- * call. FY_ERR_NOENT or FY_ERR_IO (errno says why) when it cannot be read,
+ * Looks at `program' (searched in PATH when it has no slash), of a script at what runs
+ * it; `report' gets each finding, strings borrowed for the call. FY_ERR_NOENT or FY_ERR_IO (errno says why) when it cannot be read,
  * FY_ERR_INVALID when it is neither a program nor a script, FY_ERR_NOMEM; then
  * `why' (may be NULL) has a clause for a message.
  */
