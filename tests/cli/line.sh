@@ -149,6 +149,14 @@ says "TMPDIR is gone" "cannot make a folder in .*gone.*running without ferry"
 echo 'device = moon' >"$conf"
 status "bad value in ferry.conf" 4 "$ferry" run -- sh -c 'exit 4'
 says "bad value in ferry.conf" "ferry.conf:1: 'device': expected auto, none, host, cuda or cuda:N; the line is left out"
+for gone in defer register; do
+    echo "$gone = no" >"$conf"
+    status "$gone in ferry.conf" 4 "$ferry" run -- sh -c 'exit 4'
+    says "$gone in ferry.conf" "ferry.conf:1: '$gone': this setting was removed; the line is left out"
+done
+rm "$conf"
+status "--defer" 2 "$ferry" run --defer -- true
+equal "--defer says so" "$(head -n 1 "$work/err")" "ferry: the option --defer was removed"
 printf '# all well\n\n  memory = 100 # tiny\ndevice=host\n' >"$conf"
 status "ferry.conf is used" 4 "$ferry" run -- sh -c 'exit 4'
 says "ferry.conf is used" "100 bytes of device memory"
