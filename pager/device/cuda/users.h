@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the program uses CUDA itself. Then its memory stays as it is: copies
- * of what it takes for pageable memory would not wait for the card any more,
- * and its own cudaHostRegister() would fail. Any thread.
+ * Whether the program uses CUDA itself. Then ferry keeps little of the card's memory
+ * between calls. Any thread.
  */
 #ifndef FERRY_PAGER_DEVICE_CUDA_USERS_H
 #define FERRY_PAGER_DEVICE_CUDA_USERS_H
