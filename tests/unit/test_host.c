@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -345,6 +346,43 @@ START_TEST(test_workers_take_no_signals)
 }
 END_TEST
 
+#ifndef __SANITIZE_THREAD__ /* its runtime has a thread of its own */
+static unsigned
+count_threads(void)
+{
+    struct stat about;
+
+    ck_assert_int_eq(stat("/proc/self/task", &about), 0);
+    return (unsigned)about.st_nlink - 2;
+}
+
+/* Else they would keep a process whose main thread has ended. */
+START_TEST(test_idle_workers_end)
+{
+    struct fy_device *device = open_device();
+    const struct fy_device_ops *ops = device->ops;
+    struct fy_stream *in = open_stream(device, FY_STREAM_COPY_IN);
+    const unsigned before = count_threads();
+    uint64_t buffer;
+    ck_assert_int_eq(ops->alloc(device, ROW * 8, &buffer), 0);
+    double *from = calloc(ROW, 8);
+    struct fy_copy c = row_copy(FY_TO_DEVICE, from, buffer);
+    for (int round = 0; round < 2; round++) {
+        from[ROW - 1] = round;
+        ck_assert_int_eq(ops->copy(in, &c), 0);
+        ck_assert_int_eq(ops->stream_sync(in), 0);
+        ck_assert_double_eq(((double *)(uintptr_t)buffer)[ROW - 1], round);
+        for (int i = 0; i < 3000 && count_threads() > before; i++) {
+            usleep(10000);
+        }
+        ck_assert_uint_eq(count_threads(), before);
+    }
+    ops->close(device);
+    free(from);
+}
+END_TEST
+#endif
+
 /* --- fork --- */
 
 /* What a child can still do with a device of its parent: nothing, quickly. */
@@ -534,6 +572,9 @@ main(void)
     tcase_add_test(tests, test_errors_travel);
     tcase_add_test(tests, test_corruption_is_visible);
     tcase_add_test(tests, test_workers_take_no_signals);
+#ifndef __SANITIZE_THREAD__
+    tcase_add_test(tests, test_idle_workers_end);
+#endif
     tcase_add_test(tests, test_fork_while_copying);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_loop_test_raise_signal(tests, test_guard_pages, SIGSEGV, 0, 2);
