@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -28,6 +29,8 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cpu_set_t cpus;
 static bool looked;
+static sigset_t
+    starters_mask; /* of the last thread that started one of ferry's */
 
 static const struct fy_shim_services *services;
 
@@ -59,7 +62,9 @@ fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
         return error;
     }
     fy_signals_block(&before);
-    error = pthread_attr_setstacksize(&attributes, stack_bytes);
+    starters_mask = before;
+    error =
+        stack_bytes ? pthread_attr_setstacksize(&attributes, stack_bytes) : 0;
     if (error == 0) {
         error = pthread_create(thread, &attributes, run, argument);
     }
@@ -69,6 +74,23 @@ fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
     fy_signals_restore(&before);
     pthread_attr_destroy(&attributes);
     return error;
+}
+
+void
+fy_own_thread_ends(void)
+{
+    char text[256];
+    int saved = errno, fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[n > 0 ? n : 0] = '\0';
+    const char *name = strrchr(text, ')');
+    if (name && strncmp(name, ") Z", 3) == 0) {
+        fy_signals_restore(&starters_mask);
+    }
+    errno = saved;
 }
 
 int

@@ -69,9 +69,16 @@ unsigned fy_own_cpus(void);
 void fy_own_thread_begins(void);
 
 /*
- * A thread with all signals blocked and a stack of so many bytes, or the default
- * one where that is refused: programs with much thread-local memory refuse a
- * small one. 0 or an errno value.
+ * Last in a thread that ends by itself when it is idle. If the main thread has ended,
+ * libc may run the program's exit handlers on this thread: it gets the signal mask of
+ * the thread that started one of ferry's.
+ */
+void fy_own_thread_ends(void);
+
+/*
+ * Starts a thread with all signals blocked and a stack of so many bytes. The stack is
+ * libc's default if that is refused, because programs with much thread-local memory
+ * refuse a small one, or if `stack_bytes' is 0. 0 or an errno value.
  */
 int fy_own_thread_start(pthread_t *thread, size_t stack_bytes,
                         void *(*run)(void *), void *argument) FY_MUST_CHECK;

@@ -621,7 +621,7 @@ fy_engine_start(const struct fy_shim_services *given)
 {
     int saved = errno;
 
-    if (!given || given->size_bytes < sizeof(*given) || !given->model ||
+    if (!given || given->size_bytes != sizeof(*given) || !given->model ||
         !given->enter || !given->hold) {
         return NULL;
     }

@@ -205,12 +205,15 @@ fy_compare_operand(const struct fy_images *images, unsigned operand,
     int64_t left = images->returned[operand];
     bool scratch = v->access == FY_ACCESS_SCRATCH;
     memset(out, 0, sizeof *out);
-    /* Of a workspace's size anyone may tell another one. */
-    if (FY_OF(images, fy_operand, operands)[operand].flags & FY_OPERAND_QUERY) {
-        return;
-    }
     if (v->naxes == 0 || !(scratch ? left > 0 : v->access & FY_ACCESS_OUT)) {
         return;
+    }
+    /* The first element of a workspace is its best size, which each library tells
+     * otherwise. */
+    if ((FY_OF(images, fy_operand, operands)[operand].flags &
+         FY_OPERAND_QUERY) &&
+        fy_walk_next(&w)) {
+        left--;
     }
     while (fy_walk_next(&w)) {
         int64_t at = images->first[operand] + w.offset;

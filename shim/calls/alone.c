@@ -18,7 +18,8 @@ enum {
     ALONE_LINKS =
         3, /* of /proc/self/task: two of any folder, one for a thread */
     JOINED_NS = 1000 * 1000,
-    JOINED_TRIES = 50, /* what was joined may still be counted by the kernel */
+    JOINED_TRIES = 3, /* without a change: the kernel may still count what was
+                       * joined; the others are the program's */
 };
 
 typedef int change_fn(int, ...);
@@ -44,8 +45,12 @@ leave_alone(void)
         return;
     }
     fy_engine_end_threads();
-    for (int i = 0; i < JOINED_TRIES && count_links() > ALONE_LINKS; i++) {
+    unsigned long now = count_links();
+    for (int i = 0; i < JOINED_TRIES && now > ALONE_LINKS; i++) {
         (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
+        before = now;
+        now = count_links();
+        i = now < before ? 0 : i;
     }
 }
 

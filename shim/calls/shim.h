@@ -466,7 +466,7 @@ FY_HIDDEN void fy_engine_loading(const char *file);
 
 /* The engine logs nothing any more. Any thread, signal handlers. */
 FY_HIDDEN void fy_engine_silence(void);
-/* Ends the engine's idle threads. The caller is the program's only thread. */
+/* Ends the engine's idle threads. The program may have other threads. */
 FY_HIDDEN void fy_engine_end_threads(void);
 
 /* ---- filter.c: seccomp --------------------------------------------------------- */

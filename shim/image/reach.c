@@ -20,6 +20,7 @@
 
 enum {
     MAX_SCRIPT_DEPTH = 4,
+    MAX_SYMBOLS = 1 << 20,
 };
 
 struct scan {
@@ -57,8 +58,9 @@ is_annotated(const struct fy_model *model, const char *name)
     return false;
 }
 
-/* Tells how many annotated names one table of dynamic symbols asks for, and one. */
-static void
+/* Tells how many annotated names one table of dynamic symbols asks for, and one.
+ * FY_ERR_INVALID if the table cannot be read. */
+static int
 look_at_symbols(const struct scan *scan, const char *path, Elf *elf,
                 Elf_Scn *section, const GElf_Shdr *header)
 {
@@ -66,7 +68,10 @@ look_at_symbols(const struct scan *scan, const char *path, Elf *elf,
     const char *example = "";
     unsigned count = 0;
     GElf_Sym symbol;
-    for (int i = 1; data && gelf_getsym(data, i, &symbol); i++) {
+    if (!data) {
+        return FY_ERR_INVALID;
+    }
+    for (int i = 1; i < MAX_SYMBOLS && gelf_getsym(data, i, &symbol); i++) {
         const char *name =
             symbol.st_shndx == SHN_UNDEF
                 ? elf_strptr(elf, header->sh_link, symbol.st_name)
@@ -78,6 +83,7 @@ look_at_symbols(const struct scan *scan, const char *path, Elf *elf,
     if (count) {
         tell(scan, FY_REACH_IMPORTS, path, example, count);
     }
+    return FY_OK;
 }
 
 static bool
@@ -100,6 +106,7 @@ scan_elf(const struct scan *scan, const char *path, int file)
     GElf_Ehdr head;
     GElf_Shdr header;
     Elf_Scn *section = NULL;
+    int status = FY_OK;
     (void)elf_version(EV_CURRENT);
     Elf *elf = elf_begin(file, ELF_C_READ, NULL);
     if (!elf || !gelf_getehdr(elf, &head) ||
@@ -111,14 +118,16 @@ scan_elf(const struct scan *scan, const char *path, int file)
         tell(scan, FY_REACH_STATIC, path, "", 0);
     } else {
         while ((section = elf_nextscn(elf, section))) {
+            /* A program has one such table; libelf keeps the content of each. */
             if (gelf_getshdr(section, &header) &&
                 header.sh_type == SHT_DYNSYM) {
-                look_at_symbols(scan, path, elf, section, &header);
+                status = look_at_symbols(scan, path, elf, section, &header);
+                break;
             }
         }
     }
     (void)elf_end(elf);
-    return FY_OK;
+    return status;
 }
 
 /* A path is opened as it is: whether it is a program is said of its bytes. */

@@ -102,7 +102,7 @@ load(void)
     }
     fy_count_start();
     const struct fy_engine *table = begin(&services);
-    if (!table || table->size_bytes < sizeof *table) {
+    if (!table || table->size_bytes != sizeof *table) {
         return NULL;
     }
     return table;

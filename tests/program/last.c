@@ -46,11 +46,19 @@ nap(void)
     nanosleep(&(struct timespec){0, 1000 * 1000}, NULL);
 }
 
-/* On whatever thread exit() is called. */
+/* Runs on the thread that calls exit(), which has the stack and the signal mask of any. */
 static void
 at_exit(void)
 {
-    printf("atexit\n");
+    volatile char stack[300 << 10];
+    sigset_t blocked;
+
+    for (size_t i = 0; i < sizeof stack; i += 4096) {
+        stack[i] = 1;
+    }
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    printf("atexit, SIGTERM %sblocked\n",
+           sigismember(&blocked, SIGTERM) ? "" : "not ");
 }
 
 /* Comes back in each round of destructors. */

@@ -19,7 +19,6 @@
 enum {
     /* Waiting bytes that are worth the wake-up of a worker (about 5 us). */
     KICK_BYTES = 256 * 1024,
-    WORKER_STACK_BYTES = 256 * 1024,
     IDLE_NS =
         100 * 1000 * 1000, /* then a worker ends, so that it keeps no process */
 };
@@ -141,6 +140,7 @@ work(void *argument)
     s->ended = true;
     announce(device);
     pthread_mutex_unlock(&device->lock);
+    fy_own_thread_ends();
     return NULL;
 }
 
@@ -167,8 +167,7 @@ added(struct fy_stream *s)
     /* A child on its parent's memory (vfork) starts none: it would end with the child. */
     if (!s->has_worker && !s->no_worker &&
         *s->device->alive == (unsigned)getpid()) {
-        s->has_worker =
-            fy_own_thread_start(&s->worker, WORKER_STACK_BYTES, work, s) == 0;
+        s->has_worker = fy_own_thread_start(&s->worker, 0, work, s) == 0;
         s->no_worker = !s->has_worker;
     }
     if (s->has_worker) {
