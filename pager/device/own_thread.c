@@ -30,7 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cpu_set_t cpus;
 static bool looked;
 static sigset_t
-    starters_mask; /* of the last thread that started one of ferry's */
+    starters_mask; /* signal mask of the last starter of a ferry thread */
 
 static const struct fy_shim_services *services;
 

@@ -70,8 +70,8 @@ void fy_own_thread_begins(void);
 
 /*
  * Last in a thread that ends by itself when it is idle. If the main thread has ended,
- * libc may run the program's exit handlers on this thread: it gets the signal mask of
- * the thread that started one of ferry's.
+ * libc may run the program's exit handlers on this thread, which gets the signal mask of
+ * the last starter of a ferry thread.
  */
 void fy_own_thread_ends(void);
 

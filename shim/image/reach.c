@@ -118,7 +118,7 @@ scan_elf(const struct scan *scan, const char *path, int file)
         tell(scan, FY_REACH_STATIC, path, "", 0);
     } else {
         while ((section = elf_nextscn(elf, section))) {
-            /* A program has one such table; libelf keeps the content of each. */
+            /* Only the first table: libelf keeps the content of each. */
             if (gelf_getshdr(section, &header) &&
                 header.sh_type == SHT_DYNSYM) {
                 status = look_at_symbols(scan, path, elf, section, &header);
