@@ -257,8 +257,8 @@ def signals():
     p.send_signal(signal.SIGTSTP)
     check("a stop is passed on", s.receive() ==
           (SIGNAL, struct.pack("=I", signal.SIGTSTP)))
-    # Of an orphaned group (this test may be one) nobody can stop by TSTP.
-    for _ in range(int(patient(6000))):
+    # In an orphaned group, which this test may be in, TSTP stops no process.
+    for _ in range(int(patient(100))):
         with open(f"/proc/{p.pid}/stat", encoding="ascii") as file:
             state = file.read().rpartition(")")[2].split()[0]
         if state == "T":
