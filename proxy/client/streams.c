@@ -403,14 +403,18 @@ static void
 err_closed(struct exchange *exchange, uint32_t error)
 {
     struct stage *stage = of_err(exchange);
-    stage->flow.err_open = false;
+    struct stage_flow *flow = &stage->flow;
+    flow->err_open = false;
     if (stage->state == STAGE_DONE) {
         return;
     }
+    bool torn = flow->head_bytes % FY_PLACE_BYTES != 0 || flow->record_left > 0;
     if (stage->state == STAGE_RETRYING) {
         fy_stage_retry(stage);
     } else if (error != 0 && !fy_stage_is_cut(stage)) {
         lose(stage);
+    } else if (torn && !fy_stage_is_cut(stage)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "its stderr was cut off");
     } else {
         fy_stage_try_end(stage);
     }

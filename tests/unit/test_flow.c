@@ -954,6 +954,24 @@ START_TEST(stderr_closes_by_itself)
 }
 END_TEST
 
+/* A record of stderr that ends in its head or in its bytes is lost output. */
+START_TEST(stderr_that_is_cut_off_is_lost)
+{
+    const unsigned char whole[] = {0, 0, 0, 0, 0,   0,   0,  0,
+                                   0, 0, 0, 3, 'a', 'b', 'c'};
+
+    for (size_t n = 0; n <= sizeof whole; n++) {
+        stage.state = STAGE_RUNNING;
+        stage.flow.head_bytes = stage.flow.record_left = 0;
+        *said = '\0';
+        stage.flow.err.data(&stage.flow.err, whole, n);
+        stage.flow.err.closed(&stage.flow.err, 0);
+        ck_assert_int_eq(strstr(said, "its stderr was cut off") != NULL,
+                         n > 0 && n < sizeof whole);
+    }
+}
+END_TEST
+
 /* ---- to the command --------------------------------------------------------------------- */
 
 START_TEST(a_signal_is_passed_on)
@@ -1152,6 +1170,7 @@ main(void)
     tcase_add_test(tests, frames_hold_what_a_stub_takes);
     tcase_add_test(tests, output_of_what_does_not_run_is_dropped);
     tcase_add_test(tests, a_stream_that_closes_too_early_is_a_lost_one);
+    tcase_add_test(tests, stderr_that_is_cut_off_is_lost);
     tcase_add_test(tests, stderr_closes_by_itself);
     tcase_add_test(tests, a_signal_is_passed_on);
     tcase_add_test(tests, a_signal_reaches_each_part);
