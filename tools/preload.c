@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,6 +21,14 @@
 enum {
     LIBFERRY_LIMIT_BYTES = 64 << 20,
     PRELOAD_LIMIT_BYTES = 512 << 20,
+    CACHE_BYTES = 64 << 20, /* of all objects in the cache */
+};
+
+/* An object in the cache. */
+struct cached {
+    struct timespec used;
+    off_t bytes;
+    const char *name;
 };
 
 /*
@@ -54,6 +63,66 @@ usable(const char *path)
     return lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
            status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
            whole(path);
+}
+
+static int
+newest_first(const void *a, const void *b)
+{
+    const struct timespec *x = &((const struct cached *)a)->used;
+    const struct timespec *y = &((const struct cached *)b)->used;
+    if (x->tv_sec != y->tv_sec) {
+        return x->tv_sec < y->tv_sec ? 1 : -1;
+    }
+    return (x->tv_nsec < y->tv_nsec) - (x->tv_nsec > y->tv_nsec);
+}
+
+static int
+is_object(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, FY_PRELOAD_PREFIX,
+                   sizeof FY_PRELOAD_PREFIX - 1) == 0;
+}
+
+/*
+ * Removes the objects of the cache that were used least recently, so that the others
+ * have CACHE_BYTES at most. A running program keeps the object that it has mapped. Later
+ * children of the program start without ferry, because the shim finds no object.
+ */
+static void
+prune(const char *folder)
+{
+    struct dirent **entries;
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = 0;
+    int n = at >= 0 ? scandir(folder, &entries, is_object, NULL) : -1;
+    struct cached *all = n > 0 ? calloc((size_t)n, sizeof *all) : NULL;
+    off_t sum = 0;
+    for (int i = 0; all && i < n; i++) {
+        struct stat about;
+        if (fstatat(at, entries[i]->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(about.st_mode)) {
+            all[found++] = (struct cached){about.st_mtim, about.st_size,
+                                           entries[i]->d_name};
+        }
+    }
+    if (all) {
+        qsort(all, (size_t)found, sizeof *all, newest_first);
+    }
+    for (int i = 0; all && i < found; i++) {
+        sum += all[i].bytes;
+        if (i > 0 && sum > CACHE_BYTES) {
+            (void)unlinkat(at, all[i].name, 0);
+        }
+    }
+    while (n > 0) {
+        free(entries[--n]);
+    }
+    if (n == 0) {
+        free(entries);
+    }
+    free(all);
+    if (at >= 0) {
+        (void)close(at);
+    }
 }
 
 /* Makes it at state->preload; the rename in there is atomic. */
@@ -108,9 +177,11 @@ fy_launch_preload(struct fy_launch_state *state)
         status = name(state, folder);
     }
     if (status == 0 && usable(state->preload)) {
+        (void)utimensat(AT_FDCWD, state->preload, NULL, 0); /* for prune() */
         return 0;
     }
     if (status == 0 && build(state) == 0) {
+        prune(folder);
         return 0;
     }
     if (status && state->trouble[0]) {

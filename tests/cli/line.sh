@@ -186,6 +186,17 @@ good=$(sha256sum <"$object")
 printf 'ferry' | dd of="$object" bs=1 seek=100000 conv=notrunc 2>"$work/err"
 status "a damaged cache" 0 "$ferry" run --device host -- true
 equal "a damaged cache is made again" "$(sha256sum <"$object")" "$good"
+# A new object: of the others those stay that were used last, 64 MiB in all.
+for i in 1 2 3 4 5 6 7 8; do
+    truncate -s 16M "$XDG_CACHE_HOME/ferry/ferry-preload-$i.so"
+    touch -d "@$i" "$XDG_CACHE_HOME/ferry/ferry-preload-$i.so"
+done
+truncate -s 99M "$XDG_CACHE_HOME/ferry/mine"
+echo 'function void another(int n, double *x) { axis n split; inout x[n: 1]; }' >"$work/another.ferry"
+status "a full cache" 0 "$ferry" run --device host --annotations "$work/another.ferry" -- true
+equal "objects that were used least recently go" \
+    "$(cd "$XDG_CACHE_HOME/ferry" && find . -name 'ferry-preload-?.so' -o -name mine | sort | tr '\n' ' ')" \
+    "./ferry-preload-6.so ./ferry-preload-7.so ./ferry-preload-8.so ./mine "
 chmod 777 "$XDG_CACHE_HOME/ferry"
 status "a cache that others can write" 0 "$ferry" run --device host -- \
     sh -c '! grep -q "$XDG_CACHE_HOME/.*ferry-preload-" /proc/$$/maps'
