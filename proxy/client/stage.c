@@ -295,7 +295,9 @@ static void
 on_timer(void *owner)
 {
     struct stage *stage = owner;
-    if (stage->state == STAGE_WAIT_REACH) {
+    if (stage->state == STAGE_RUNNING && stage->order.given_up_ns) {
+        fy_stage_give_up(stage);
+    } else if (stage->state == STAGE_WAIT_REACH) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY,
                          "it does not answer in time");
     } else if (stage->state == STAGE_ASKED &&

@@ -114,6 +114,10 @@ struct stage_order {
     uint64_t passed; /* likewise a bit each: that its stub passed on */
     bool signalled;  /* one of those may end it */
     int last;        /* of those, the one that came last */
+    /* First signal that should end the running stage, the time of that signal, and
+     * the time at which the stage is given up; CLOCK_MONOTONIC ns, 0: no signal. */
+    int ending;
+    uint64_t ending_ns, given_up_ns;
 };
 
 /* placement.c: whether it pays. */
@@ -216,6 +220,8 @@ void fy_record_free(struct record *record);
 /* The last lines of a record. */
 void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
                    int exit_status);
+/* Ends the stub by the signal that the command at the proxy has not answered. */
+void fy_stage_give_up(struct stage *stage);
 /* The original runs here. Only while the stub may still do that. */
 void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
 /* The stage and what is joined to it cannot go on there. */

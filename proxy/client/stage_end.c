@@ -195,6 +195,18 @@ fail(struct stage *stage, const char *why)
 }
 
 void
+fy_stage_give_up(struct stage *stage)
+{
+    static const char why[] = "it does not answer a signal";
+    fy_debug(CLIENT, "stage of pid %d is given up: signal %d is not answered",
+             stage->hello.pid, stage->order.ending);
+    (void)fy_prepare_after(stage);
+    fy_stage_detach(stage);
+    fy_stage_note(stage, FY_STAGE_LOST_LINK, why, -1);
+    end_with(stage, stage->order.ending, 0, -1);
+}
+
+void
 fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
 {
     fy_debug(CLIENT,

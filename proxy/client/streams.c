@@ -20,7 +20,12 @@
 enum {
     SIGNAL_BYTES = 4 << 10,
     SIGNALS_MAX = 64,
+    ANSWER_MS =
+        2000, /* and a round trip: time to answer a signal that ends a command */
+    ANOTHER_MS =
+        100, /* and two round trips: a later signal counts as another */
 };
+static const uint64_t ms_ns = 1000000;
 
 static struct stage *
 of_out(struct exchange *exchange)
@@ -460,11 +465,52 @@ tell(struct stage *stage, const char *path)
     }
 }
 
+/* Returns true for a signal that ends a command which does not catch it. */
+static bool
+ends_command(const struct stage *stage, uint32_t signal)
+{
+    return fy_signal_ends(signal) ||
+           ((signal == SIGUSR1 || signal == SIGUSR2) &&
+            !fy_invocation_is(&stage->invocation, FY_TRAIT_HANDLES_SIGNALS));
+}
+
+/*
+ * Bounds the time in which a running command answers a signal that ends it, because the
+ * host may hang. Returns true if the stage was given up: a second signal has come.
+ */
+static bool
+bound_answer(struct stage *stage, uint32_t signal)
+{
+    struct stage_order *order = &stage->order;
+    uint64_t now = fy_clock_ns(),
+             trip_ns = stage->connection ? stage->connection->rtt_ns : 0;
+    if (!order->given_up_ns) {
+        order->ending = (int)signal;
+        order->ending_ns = now;
+        order->given_up_ns = now + ANSWER_MS * ms_ns + trip_ns;
+        fy_loop_set(&stage->session->loop, &stage->timer,
+                    ANSWER_MS * ms_ns + trip_ns);
+        return false;
+    }
+    if (now - order->ending_ns < ANOTHER_MS * ms_ns + 2 * trip_ns) {
+        return false;
+    }
+    fy_stage_give_up(stage);
+    return true;
+}
+
 void
 fy_flow_signal(struct stage *stage, uint32_t signal)
 {
     char path[64];
     if (signal < 1 || signal > SIGNALS_MAX) {
+        return;
+    }
+    bool ends = ends_command(stage, signal);
+    if (ends && stage->client && stage->state == STAGE_RUNNING &&
+        !(signal == SIGINT &&
+          fy_invocation_is(&stage->invocation, FY_TRAIT_IGNORES_INTERRUPTS)) &&
+        bound_answer(stage, signal)) {
         return;
     }
     for (unsigned i = 0; stage->parts && fy_parts_get(stage, i); i++) {
@@ -475,10 +521,6 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
         (stage->whole && fy_part_is_over(stage))) {
         return;
     }
-    bool ends =
-        fy_signal_ends(signal) ||
-        ((signal == SIGUSR1 || signal == SIGUSR2) &&
-         !fy_invocation_is(&stage->invocation, FY_TRAIT_HANDLES_SIGNALS));
     stage->order.passed |= UINT64_C(1) << (signal - 1);
     if (ends) {
         stage->order.signalled = true;

@@ -43,12 +43,14 @@ static char said[256], requested[256]; /* the last word about it; requests */
 static struct fy_stub_run run_frame;
 static uint64_t told_place; /* to the stub */
 
+static uint64_t delayed_ns; /* of the last timer */
+
 void
 fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
 {
     (void)of;
     (void)timer;
-    (void)delay_ns;
+    delayed_ns = delay_ns;
 }
 
 int
@@ -114,6 +116,13 @@ fy_stage_fall_back(struct stage *of, unsigned reason, const char *why)
 {
     say(of == &stage ? "falls back" : "other falls back", reason, why);
     of->state = STAGE_DONE;
+}
+
+void
+fy_stage_give_up(struct stage *of)
+{
+    ck_assert_ptr_eq(of, &stage);
+    say("given up", (unsigned)of->order.ending, NULL);
 }
 
 void
@@ -1006,6 +1015,29 @@ START_TEST(a_signal_is_passed_on)
 }
 END_TEST
 
+/* The time to answer is two seconds and a round trip; a later signal ends it. */
+START_TEST(a_signal_has_a_time_to_be_answered)
+{
+    const uint64_t s_ns = 1000000000;
+
+    connection.rtt_ns = s_ns;
+    delayed_ns = 0;
+    fy_flow_signal(&stage, SIGCONT);
+    ck_assert_uint_eq(delayed_ns, 0);
+    stage.invocation.traits = 1U << FY_TRAIT_IGNORES_INTERRUPTS;
+    fy_flow_signal(&stage, SIGINT);
+    ck_assert_uint_eq(delayed_ns, 0);
+    fy_flow_signal(&stage, SIGTERM);
+    ck_assert_uint_eq(delayed_ns, 3 * s_ns);
+    fy_flow_signal(&stage, SIGHUP); /* on the way together */
+    ck_assert_str_eq(said, "");
+    stage.order.ending_ns -= 3 * s_ns;
+    fy_flow_signal(&stage, SIGHUP);
+    ck_assert_str_eq(said, "given up 15 -");
+    connection.rtt_ns = 0;
+}
+END_TEST
+
 START_TEST(a_signal_reaches_each_part)
 {
     stage.parts = (struct fy_parts *)(void *)&other;
@@ -1173,6 +1205,7 @@ main(void)
     tcase_add_test(tests, stderr_that_is_cut_off_is_lost);
     tcase_add_test(tests, stderr_closes_by_itself);
     tcase_add_test(tests, a_signal_is_passed_on);
+    tcase_add_test(tests, a_signal_has_a_time_to_be_answered);
     tcase_add_test(tests, a_signal_reaches_each_part);
     tcase_add_test(tests, a_signal_ends_what_still_writes_here);
     tcase_add_test(tests, a_lost_reader_is_the_originals_to_meet);
