@@ -106,8 +106,10 @@ read_tables(struct fy_object *object)
 static int
 iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *closure)
 {
+    const struct fy_libc *libc = fy_libc_find();
     fy_walking(1);
-    int result = dl_iterate_phdr(visit, closure);
+    int result =
+        (libc->iterate ? libc->iterate : dl_iterate_phdr)(visit, closure);
     fy_walking(-1);
     return result;
 }
@@ -324,9 +326,8 @@ gnu_hash(const char *name)
     return h;
 }
 
-/* strcmp would have to be bound, in every program that closes a file. */
-static bool
-equal(const char *a, const char *b)
+bool
+fy_texts_equal(const char *a, const char *b)
 {
     while (*a && *a == *b) {
         a++;
@@ -350,7 +351,7 @@ matches(const struct fy_object *object, uint32_t i, const char *name, bool tls)
     if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) {
         return false;
     }
-    return equal(object->strings + symbol->st_name, name);
+    return fy_texts_equal(object->strings + symbol->st_name, name);
 }
 
 /* Whether a plain reference would get it: the default version, or unversioned. */
@@ -445,7 +446,7 @@ find_variable(struct dl_phdr_info *info, size_t size, void *closure)
     struct fy_object object;
     if (!info->dlpi_tls_data || !read_object(info, &object) ||
         !read_tables(&object) || !object.soname ||
-        strcmp(object.soname, variable->soname) != 0) {
+        !fy_texts_equal(object.soname, variable->soname)) {
         return 0;
     }
     const ElfW(Sym) *symbol = find(&object, variable->name, true);

@@ -62,6 +62,10 @@ const struct fy_object *fy_object_startup(unsigned *out_n);
  */
 int fy_object_each_early(fy_object_visit *visit, void *closure);
 
+/* Returns true for equal texts. strcmp() would have to be bound in every program that
+ * closes a file, and may be a function of the program that is not ready yet. */
+bool fy_texts_equal(const char *a, const char *b);
+
 /* How many objects were ever loaded and unloaded. */
 void fy_object_counts(uint64_t *loaded, uint64_t *unloaded);
 

@@ -279,11 +279,17 @@ FY_HIDDEN bool fy_is_thunk(const void *address);
 /* ---- start/libc.c: the functions that we hide ---------------------------------- */
 
 /* The functions behind our own exported ones; NULL until fy_libc_find(). */
+struct dl_phdr_info;
+typedef int fy_iterate_fn(int (*visit)(struct dl_phdr_info *, size_t, void *),
+                          void *closure);
+
 struct fy_libc {
     void *(*dlsym)(void *handle, const char *name);
     void *(*dlvsym)(void *handle, const char *name, const char *version);
     void *(*dlopen)(const char *file, int mode);
     int (*dlclose)(void *handle);
+    fy_iterate_fn
+        *iterate; /* dl_iterate_phdr; the program may define another */
 };
 /* Finds them at the first call, without a lock. Never NULL; static storage; a function
  * that no later object defines stays NULL. */

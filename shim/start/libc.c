@@ -17,10 +17,17 @@
 #include "shim/programs/exec.h"
 
 enum {
-    FUNCTIONS = 4
+    ITERATE = 4,
+    FUNCTIONS
 };
 static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
-                                             "dlclose"};
+                                             "dlclose", "dl_iterate_phdr"};
+
+static bool
+is_libc(const struct fy_object *object)
+{
+    return object->soname && fy_texts_equal(object->soname, "libc.so.6");
+}
 
 static int
 look(const struct fy_object *object, void *closure)
@@ -30,9 +37,11 @@ look(const struct fy_object *object, void *closure)
     if (object->index == 0) {
         return 0; /* a program that defines them comes before us anyway */
     }
+    /* Others may keep a list of objects of their own: only libc's is asked for. */
     for (unsigned i = 0; i < FUNCTIONS; i++) {
-        const ElfW(Sym) *symbol =
-            out[i] ? NULL : fy_object_symbol(object, names[i]);
+        const ElfW(Sym) *symbol = out[i] || (i == ITERATE && !is_libc(object))
+                                      ? NULL
+                                      : fy_object_symbol(object, names[i]);
         if (symbol) {
             out[i] = fy_object_address(object, symbol);
         }
@@ -46,7 +55,7 @@ fy_libc_find(void)
 {
     static struct fy_libc found;
     static bool ready;
-    /* Every thread that races here stores the same four values. */
+    /* Every thread that races here stores the same values. */
     if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
         void *at[FUNCTIONS] = {NULL};
         /* Not by dl_iterate_phdr: it may be the one of a library (libtsan)
@@ -56,6 +65,7 @@ fy_libc_find(void)
         found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
         found.dlopen = (void *(*)(const char *, int))at[2];
         found.dlclose = (int (*)(void *))at[3];
+        found.iterate = (fy_iterate_fn *)at[ITERATE];
         __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
     }
     return &found;
@@ -177,12 +187,6 @@ struct wanted {
     void *found;
     bool foreign;
 };
-
-static bool
-is_libc(const struct fy_object *object)
-{
-    return object->soname && strcmp(object->soname, "libc.so.6") == 0;
-}
 
 static int
 look_for(const struct fy_object *object, void *closure)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A library whose own functions and variables have names of BLAS: a program that uses
-# them gets them also under ferry, whether it is position-independent or not.
+# Programs and libraries with functions and variables of their own that have names of
+# BLAS, or of functions of libc that ferry calls: they run as without ferry.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 ferry=$(cd "${FERRY_BUILDDIR:-.}" && pwd)/ferry
 . "$srcdir/tests/tap.sh"
@@ -46,4 +46,70 @@ for pie in -pie -no-pie; do
             "3.5 77 1 14 3"
     done
 done
+# dl_iterate_phdr: of a sanitizer that is not ready, and with a list taken once, which
+# does not have the plugin.
+echo 'int main(void) { return 3; }' >three.c
+if $cc -fsanitize=thread -static-libtsan -o three three.c 2>error && ./three; [ $? -eq 3 ]; then
+    "$ferry" run --no-discover --device host -- ./three 2>error
+    equal "a static ThreadSanitizer" "$? $(cat error)" "3 "
+else
+    skip "a static ThreadSanitizer" "gcc has no libtsan.a"
+fi
+cat >list.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+static struct dl_phdr_info list[64];
+static int count;
+static int keep(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    if (count < 64) list[count++] = *info;
+    return 0;
+}
+int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *, size_t, void *), void *closure)
+{
+    static int (*real)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+    int stop = 0;
+    if (!real) {
+        *(void **)&real = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+        real(keep, NULL);
+    }
+    for (int i = 0; i < count && !stop; i++) stop = visit(&list[i], sizeof list[i], closure);
+    return stop;
+}
+int main(void)
+{
+    dl_iterate_phdr(keep, NULL);
+    void *plugin = dlopen("./plugin.so", RTLD_NOW);
+    double (*sum)(void);
+    if (!plugin) return puts(dlerror()), 1;
+    *(void **)&sum = dlsym(plugin, "sum");
+    printf("%g\n", sum());
+    return 0;
+}
+END
+cat >plugin.c <<'END'
+void cblas_dgemm(int, int, int, int, int, int, double, const double *, int, const double *, int, double, double *, int);
+static double a[90000], c[90000];
+double sum(void)
+{
+    double s = 0;
+    for (int i = 0; i < 90000; i++) a[i] = i % 7;
+    cblas_dgemm(102, 111, 111, 300, 300, 300, 1, a, 300, a, 300, 0, c, 300);
+    for (int i = 0; i < 90000; i++) s += c[i];
+    return s;
+}
+END
+if $cc -shared -fPIC -o plugin.so plugin.c -lblas 2>error && $cc -rdynamic -o list list.c -ldl; then
+    wanted=$(./list)
+    for options in "--device host" "--device host --force"; do
+        # shellcheck disable=SC2086
+        equal "a list of objects that is kept, $options" \
+            "$("$ferry" run --no-discover $options -- ./list 2>&1)" "$wanted"
+    done
+else
+    skip "a list of objects that is kept" "libblas is not installed"
+fi
 finish
