@@ -29,8 +29,6 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cpu_set_t cpus;
 static bool looked;
-static sigset_t
-    starters_mask; /* signal mask of the last starter of a ferry thread */
 
 static const struct fy_shim_services *services;
 
@@ -62,7 +60,6 @@ fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
         return error;
     }
     fy_signals_block(&before);
-    starters_mask = before;
     error =
         stack_bytes ? pthread_attr_setstacksize(&attributes, stack_bytes) : 0;
     if (error == 0) {
@@ -77,7 +74,7 @@ fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
 }
 
 void
-fy_own_thread_ends(void)
+fy_own_thread_ends(const sigset_t *starters)
 {
     char text[256];
     int saved = errno, fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -88,7 +85,7 @@ fy_own_thread_ends(void)
     text[n > 0 ? n : 0] = '\0';
     const char *name = strrchr(text, ')');
     if (name && strncmp(name, ") Z", 3) == 0) {
-        fy_signals_restore(&starters_mask);
+        fy_signals_restore(starters);
     }
     errno = saved;
 }

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 
 #include "pager/base/pick.h"
@@ -70,10 +71,10 @@ void fy_own_thread_begins(void);
 
 /*
  * Last in a thread that ends by itself when it is idle. If the main thread has ended,
- * libc may run the program's exit handlers on this thread, which gets the signal mask of
- * the last starter of a ferry thread.
+ * libc may run the program's exit handlers on this thread, which gets the signal mask
+ * `starters', of the thread that started it.
  */
-void fy_own_thread_ends(void);
+void fy_own_thread_ends(const sigset_t *starters);
 
 /*
  * Starts a thread with all signals blocked and a stack of so many bytes. The stack is

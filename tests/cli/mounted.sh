@@ -73,6 +73,7 @@ says "a second mount: message" err "a mount of ferry is there already"
 pid=$(server)
 (exec sleep 100) 3<mnt/f &
 holder=$!
+until [ "$(cat "/proc/$holder/comm" 2>/dev/null)" = sleep ]; do sleep 0.05; done
 "$ferry" umount mnt >out 2>err
 equal "umount of a busy folder" $? 32
 says "who holds it" err "process $holder (sleep): open file"

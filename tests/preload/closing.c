@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -169,6 +170,7 @@ at_once(const char *first)
         atomic_store(&state, IDLE);
         pthread_create(&thread, NULL, caller, (void *)work);
         while (atomic_load(&state) == IDLE) {
+            sched_yield();
         }
         for (volatile int k = i % 100 * 10; k > 0; k--) {
         }

@@ -13,6 +13,7 @@
 #define FERRY_PAGER_DEVICE_HOST_INTERNAL_H
 
 #include <pthread.h>
+#include <signal.h>
 
 #include "pager/device/call.h"
 #include "pager/device/device.h"
@@ -32,8 +33,9 @@ struct fy_stream {
     bool kicked;            /* the worker runs the queue until it is empty */
     bool parked;            /* the worker sleeps on `wake' */
     bool has_worker, stop, no_worker;
-    bool ended;      /* the worker, which has yet to be joined */
-    pthread_t owner; /* the thread that enqueued last */
+    sigset_t starters; /* signal mask of the thread that started the worker */
+    bool ended;        /* the worker, which has yet to be joined */
+    pthread_t owner;   /* the thread that enqueued last */
     pthread_t worker;
     pthread_cond_t wake;
     struct fy_cif *cifs; /* owner's thread only */

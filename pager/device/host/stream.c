@@ -140,7 +140,7 @@ work(void *argument)
     s->ended = true;
     announce(device);
     pthread_mutex_unlock(&device->lock);
-    fy_own_thread_ends();
+    fy_own_thread_ends(&s->starters);
     return NULL;
 }
 
@@ -167,6 +167,7 @@ added(struct fy_stream *s)
     /* A child on its parent's memory (vfork) starts none: it would end with the child. */
     if (!s->has_worker && !s->no_worker &&
         *s->device->alive == (unsigned)getpid()) {
+        (void)pthread_sigmask(SIG_SETMASK, NULL, &s->starters);
         s->has_worker = fy_own_thread_start(&s->worker, 0, work, s) == 0;
         s->no_worker = !s->has_worker;
     }
