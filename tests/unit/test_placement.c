@@ -146,7 +146,7 @@ END_TEST
 
 START_TEST(test_logins)
 {
-    char folder[] = "/tmp/ferry-logins-XXXXXX", prefix[64], command[96];
+    char folder[] = "/tmp/ferry-logins-XXXXXX", prefix[64], command[128];
     ck_assert_ptr_nonnull(mkdtemp(folder));
     (void)snprintf(prefix, sizeof prefix, "%s/login-", folder);
     ck_assert(fy_login_last(prefix, "a/../b") == 0);
