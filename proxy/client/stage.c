@@ -295,7 +295,7 @@ static void
 on_timer(void *owner)
 {
     struct stage *stage = owner;
-    if (stage->state == STAGE_RUNNING && stage->order.given_up_ns) {
+    if (stage->state == STAGE_RUNNING && stage->order.ending) {
         fy_stage_give_up(stage);
     } else if (stage->state == STAGE_WAIT_REACH) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY,

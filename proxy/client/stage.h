@@ -114,10 +114,10 @@ struct stage_order {
     uint64_t passed; /* likewise a bit each: that its stub passed on */
     bool signalled;  /* one of those may end it */
     int last;        /* of those, the one that came last */
-    /* First signal that should end the running stage, the time of that signal, and
-     * the time at which the stage is given up; CLOCK_MONOTONIC ns, 0: no signal. */
+    /* First signal that should end the running stage (0: no signal), and the time of
+     * that signal, CLOCK_MONOTONIC ns; the stage's timer gives the stage up. */
     int ending;
-    uint64_t ending_ns, given_up_ns;
+    uint64_t ending_ns;
 };
 
 /* placement.c: whether it pays. */

@@ -1034,6 +1034,11 @@ START_TEST(a_signal_has_a_time_to_be_answered)
     stage.order.ending_ns -= 3 * s_ns;
     fy_flow_signal(&stage, SIGHUP);
     ck_assert_str_eq(said, "given up 15 -");
+    /* A host that answers PINGs late gets no more time than two seconds for a trip. */
+    connection.rtt_ns = 600 * s_ns;
+    stage.order.ending = 0;
+    fy_flow_signal(&stage, SIGTERM);
+    ck_assert_uint_eq(delayed_ns, 4 * s_ns);
     connection.rtt_ns = 0;
 }
 END_TEST
