@@ -23,33 +23,22 @@
 #include "tools/pipeline.h"
 #include "tools/tool.h"
 
-enum {
-    MAX_ROOTS = 64,
-};
-
 static const char help[] =
     "Usage: ferry proxy --stdio [OPTION]...\n"
     "Runs commands next to their files for a `ferry run' elsewhere, which "
     "starts\n"
     "it over ssh.\n\n"
     "  --stdio             serve one client on standard input and output\n"
-    "  --root DIR          only files beneath DIR; repeatable (default: what\n"
-    "                      the user may)\n"
     "  --stages N          at most N commands at a time (16 for each core)\n"
-    "  --memory SIZE       end a command that uses more, such as 2GiB\n"
-    "  --seconds N         end a command that takes longer\n"
     "  --load X            refuse commands above this load per core\n"
     "  --annotations PATH  also know the commands of this file or folder\n"
-    "  --setid             with --root: let commands make setuid files\n"
-    "  --no-landlock       do not use the kernel's Landlock; not with --root\n"
+    "  --no-landlock       do not use the kernel's Landlock\n"
     "  --debug[=ROOM,...]  log what these rooms do, or all, in --debug-file\n"
     "  --debug-file FILE   the file that lines are appended to\n"
     "  --help\n";
 
 struct request {
     struct fy_proxy_options options;
-    const char *roots[MAX_ROOTS + 1];
-    unsigned nroots;
     const char *paths[FY_MAX_ANNOTATION_PATHS];
     unsigned npaths;
     bool stdio;
@@ -79,14 +68,6 @@ take_option(struct request *request, int id, const char *text)
     case 'i':
         request->stdio = true;
         return true;
-    case 'r':
-        if (request->nroots == MAX_ROOTS || *text != '/') {
-            fy_say(*text == '/' ? "--root: too many of them"
-                                : "--root: expected an absolute path");
-            return false;
-        }
-        request->roots[request->nroots++] = text;
-        return true;
     case 'n':
         if (fy_parse_number(text, &number) || number == 0 || number > 10000) {
             fy_say("--stages '%s': expected a number from 1 to 10000", text);
@@ -94,14 +75,6 @@ take_option(struct request *request, int id, const char *text)
         }
         request->options.stages_max = (unsigned)number;
         return true;
-    case 'm':
-        if (fy_parse_size(text, &request->options.memory_bytes)) {
-            fy_say("--memory '%s': expected a size such as 2GiB", text);
-            return false;
-        }
-        return true;
-    case 's':
-        return read_positive("seconds", text, &request->options.seconds);
     case 'l':
         return read_positive("load", text, &request->options.load_max);
     case 'a':
@@ -111,9 +84,11 @@ take_option(struct request *request, int id, const char *text)
         }
         request->paths[request->npaths++] = text;
         return true;
-    case 'S':
-        request->options.setid = true;
-        return true;
+    case 'g':
+        fy_say(
+            "the options --root, --setid, --memory and --seconds were removed: "
+            "the client may do what its account may");
+        return false;
     case 'L':
         request->options.landlock = false;
         return true;
@@ -201,7 +176,6 @@ serve(struct request *request)
         fy_say("cannot use standard input and output: %s", strerror(errno));
     } else {
         request->options.commands = commands;
-        request->options.roots = request->nroots ? request->roots : NULL;
         status = fy_proxy_serve(in, out, &request->options);
     }
     fy_commands_free(commands);
@@ -213,13 +187,13 @@ fy_tool_proxy(int argc, char **argv)
 {
     static const struct option long_options[] = {
         {"stdio", no_argument, NULL, 'i'},
-        {"root", required_argument, NULL, 'r'},
+        {"root", required_argument, NULL, 'g'},
         {"stages", required_argument, NULL, 'n'},
-        {"memory", required_argument, NULL, 'm'},
-        {"seconds", required_argument, NULL, 's'},
+        {"memory", required_argument, NULL, 'g'},
+        {"seconds", required_argument, NULL, 'g'},
         {"load", required_argument, NULL, 'l'},
         {"annotations", required_argument, NULL, 'a'},
-        {"setid", no_argument, NULL, 'S'},
+        {"setid", no_argument, NULL, 'g'},
         {"no-landlock", no_argument, NULL, 'L'},
         {"debug", optional_argument, NULL, 'd'},
         {"debug-file", required_argument, NULL, 'f'},
@@ -241,11 +215,6 @@ fy_tool_proxy(int argc, char **argv)
     if (optind < argc || !request.stdio) {
         fy_say(request.stdio ? "there are no operands"
                              : "--stdio is missing: a ferry run starts this");
-        return fy_usage_error("proxy");
-    }
-    if (request.nroots && !request.options.landlock) {
-        fy_say("--root and --no-landlock: what is exported is guarded by "
-               "Landlock");
         return fy_usage_error("proxy");
     }
     if (!start_debug(&request)) {

@@ -171,8 +171,7 @@ look_upwards(const struct fy_root *root, int fd, const struct fy_absent *absent)
     return look;
 }
 
-/* Where the stage will find it, which may be on a mount. Of other homes than its own
- * a proxy of strangers says no more than whether a file is missing. */
+/* Where the stage will find it, which may be on a mount. */
 static enum look
 look_at_home(const struct fy_absent_places *places,
              const struct fy_absent *absent)
@@ -182,7 +181,7 @@ look_at_home(const struct fy_absent_places *places,
     int n =
         snprintf(given, sizeof given, "%s/%s", places->home, absent->path + 2);
     if (!*places->home || n < 0 || n >= PATH_MAX ||
-        !fy_asked_path(given, path)) {
+        !fy_plain_path(given, path)) {
         return UNREADABLE;
     }
     const struct fy_seen *on =
@@ -190,13 +189,11 @@ look_at_home(const struct fy_absent_places *places,
     if (on) {
         return look_at(on->root.fd, beneath, matching);
     }
-    bool told = !places->own_home ||
-                fy_refuse_config(path, places->own_home) == FY_STRICT_COMPARED;
-    int named = fy_refuse_open(path, places->own_home ? places->own_home : "");
-    enum look look =
-        look_at_named(named, named < 0 && may_be_there(AT_FDCWD, path),
-                      told ? matching : NULL);
-    return !told && look == THERE ? UNREADABLE : look;
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_MAGICLINKS};
+    int named = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    return look_at_named(named, named < 0 && may_be_there(AT_FDCWD, path),
+                         matching);
 }
 
 /* Instead of a file of /etc a program may have been built to read another, and one

@@ -98,10 +98,6 @@ check_place(struct check *check, const struct fy_bytes *mount_bytes,
         return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
     }
     trim_slashes(seen->mount);
-    if (check->policy->limited && !fy_refuse_mount(seen->mount)) {
-        return refuse(check, FY_STAGE_UNCLEAR_PATH, seen->mount,
-                      " is the system's own there", NULL);
-    }
     int status = fy_roots_find(check->policy, root, &seen->root,
                                check->out_reason, check->why);
     check->nseen += !status;
@@ -514,9 +510,7 @@ open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
     struct fy_seen *on = seen_of(check, path, relative);
     *in_root = on;
     if (!*in_root) {
-        *out_fd = check->policy->limited
-                      ? fy_refuse_open(path, check->policy->home)
-                      : open(path, O_PATH | O_CLOEXEC);
+        *out_fd = open(path, O_PATH | O_CLOEXEC);
         return *out_fd >= 0 || errno == ENOENT || errno == ENOTDIR
                    ? 0
                    : FY_ERR_UNSUPPORTED;
@@ -539,16 +533,6 @@ keep_file(struct check *check, int fd, const char *path)
     return true;
 }
 
-/*
- * The linker is asked what a program loads, and runs what that names as auditors:
- * where the client may be anybody, not for a file that somebody may have written.
- */
-static bool
-may_be_identified(const struct check *check, int fd)
-{
-    return !check->policy->limited || fy_refuse_program(fd);
-}
-
 /* The program at `path' is the client's: held. */
 static bool
 is_same_tool(struct check *check, const char *path, const char *identity)
@@ -560,8 +544,7 @@ is_same_tool(struct check *check, const char *path, const char *identity)
         return false;
     }
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    if (!may_be_identified(check, fd) ||
-        faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
+    if (faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
         fy_tool_identity(link, here, sizeof here) != 0 ||
         strcmp(here, identity) != 0) {
         close(fd);
@@ -651,8 +634,7 @@ check_environment(struct check *check)
                                           "LC_IDENTIFICATION",
                                           "LANG"};
     const struct fy_stage_spec *spec = check->spec;
-    int status = fy_refuse_environment(spec, check->policy->limited,
-                                       check->out_reason, check->why);
+    int status = fy_refuse_environment(spec, check->out_reason, check->why);
     if (status) {
         return status;
     }
@@ -699,17 +681,9 @@ check_config(struct check *check, const char *path,
     int fd = -1;
     int status = open_any(check, path, &in_root, &fd);
     struct stat about = {0};
-    bool limited = check->policy->limited && !in_root;
-    if (limited && fd >= 0 &&
-        fy_refuse_config(path, check->policy->home) != FY_STRICT_COMPARED) {
-        status = FY_ERR_UNSUPPORTED; /* that it is missing is all one learns */
-    } else if (fd >= 0 &&
-               (fstat(fd, &about) != 0 ||
-                (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
+    if (fd >= 0 && (fstat(fd, &about) != 0 ||
+                    (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
         status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
-    } else if (fd >= 0 && S_ISREG(about.st_mode) && (about.st_mode & 0111) &&
-               !may_be_identified(check, fd)) {
-        status = FY_ERR_UNSUPPORTED; /* a program is identified */
     } else if (fd >= 0) {
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         status = fy_config_hash(link, here);
@@ -729,30 +703,19 @@ check_config(struct check *check, const char *path,
     return 0;
 }
 
-/* Nothing is looked at that the annotation here does not ask for. */
 static int
 check_configs(struct check *check)
 {
     const struct fy_stage_spec *spec = check->spec;
-    struct fy_asked asked;
     unsigned names = 0;
-    int status = fy_asked_new(spec, check->invocation, check->policy->limited,
-                              check->seen, check->nseen, &asked);
-    if (status) {
-        return status;
-    }
+    int status = 0;
     for (uint32_t i = 0; !status && i < spec->nconfigs; i++) {
-        char text[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
+        char text[PATH_MAX], path[PATH_MAX];
         bool same = false;
         if (!text_of(&spec->configs[i].path, text, sizeof text) ||
-            !fy_asked_path(text, path)) {
+            !fy_plain_path(text, path)) {
             status = refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
                             NULL, NULL);
-        } else if (!fy_asked_take(&asked, path) ||
-                   (check->policy->limited && !seen_of(check, path, beneath) &&
-                    !fy_refuse_config(path, check->policy->home))) {
-            status = refuse(check, FY_STAGE_OTHER_CONFIG, path,
-                            " is not compared there", NULL);
         } else {
             status = check_config(check, path, &spec->configs[i], &same);
         }
@@ -765,7 +728,6 @@ check_configs(struct check *check)
         names |= !status && strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
         names |= !status && strcmp(path, "/etc/group") == 0 ? 2u : 0u;
     }
-    fy_asked_clear(&asked);
     if (!status && fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
         names != 3) {
         return refuse(check, FY_STAGE_OTHER_NAMES,
@@ -984,13 +946,6 @@ furnish_now(struct check *check)
     int temporary = -1;
     if (equal &&
         (fy_namespace_kind(policy) == FY_NAMESPACE_NONE || strangers)) {
-        /* Nothing is read-only there, and Landlock lets owners, modes and times
-         * be changed through a link that was no link when it was checked. */
-        if (policy->limited && check->writes) {
-            return refuse(check, FY_STAGE_OTHER_NAMES,
-                          "without a namespace nothing is changed in what is ",
-                          "exported", NULL);
-        }
         if (!*policy->plain_temporary &&
             fy_temporary_new(policy, policy->plain_temporary,
                              sizeof policy->plain_temporary) != 0) {
@@ -1065,14 +1020,13 @@ furnish(struct check *check)
 static int
 check_absents(struct check *check)
 {
-    const struct fy_absent_places places = {
-        .root = &check->on->root,
-        .base = check->base,
-        .program = check->sandbox->program,
-        .home = variable(check->spec, "HOME"),
-        .seen = check->seen,
-        .nseen = check->nseen,
-        .own_home = check->policy->limited ? check->policy->home : NULL};
+    const struct fy_absent_places places = {.root = &check->on->root,
+                                            .base = check->base,
+                                            .program = check->sandbox->program,
+                                            .home =
+                                                variable(check->spec, "HOME"),
+                                            .seen = check->seen,
+                                            .nseen = check->nseen};
     return fy_check_absents(&places, check->invocation, check->out_reason,
                             check->why);
 }
@@ -1115,12 +1069,6 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     if (!check || !sandbox) {
         goto free_check;
     }
-    sandbox->guarded = policy->limited;
-    /* Who may enter the folder on this host would run it as the proxy's user. A
-     * group's bit on a folder is often meant, and only root gives away groups. */
-    if (policy->limited && !policy->setid) {
-        sandbox->denied = geteuid() == 0 ? S_ISUID | S_ISGID : S_ISUID;
-    }
     check->policy = policy;
     check->spec = spec;
     check->invocation = invocation;
@@ -1129,12 +1077,6 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     check->why = why;
     if (spec->keeps_names &&
         !(check->names = fy_names_new(spec, invocation, out_reason, why))) {
-        goto free_check;
-    }
-    if (policy->limited && !policy->landlock) {
-        status = refuse(check, FY_STAGE_REFUSED,
-                        "folders are exported, but this kernel has no Landlock",
-                        NULL, NULL);
         goto free_check;
     }
     status = check_places(check);
@@ -1198,8 +1140,7 @@ is_in_passwd(uid_t uid)
 }
 
 int
-fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
-              struct fy_policy **out)
+fy_policy_new(bool landlock, struct fy_policy **out)
 {
     struct fy_policy *policy = calloc(1, sizeof *policy);
     if (!policy) {
@@ -1216,21 +1157,7 @@ fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
     policy->plain_temporary_fd = -1;
     policy->temporary_fd = -1;
     policy->mountinfo_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-    for (const char *const *at = options->roots; at && *at; at++) {
-        int status = policy->nroots == FY_MAX_ROOTS || **at != '/'
-                         ? FY_ERR_INVALID
-                         : fy_root_open(*at, &policy->roots[policy->nroots]);
-        if (status) {
-            fy_buffer_add(why, "cannot export the folder ");
-            fy_buffer_add(why, *at);
-            fy_policy_free(policy);
-            return status;
-        }
-        policy->nroots++;
-    }
-    policy->limited = options->roots;
-    policy->setid = options->setid;
-    policy->landlock = options->landlock ? fy_landlock_version() : 0;
+    policy->landlock = landlock ? fy_landlock_version() : 0;
     fy_namespace_begin(policy);
     policy->known_user = is_in_passwd(geteuid());
     policy->umask = umask(077);
@@ -1272,9 +1199,6 @@ fy_policy_free(struct fy_policy *policy)
         return;
     }
     fy_namespace_drop(policy);
-    for (unsigned i = 0; i < policy->nroots; i++) {
-        fy_root_close(&policy->roots[i]);
-    }
     for (unsigned i = 0; i < policy->nnamespaces; i++) {
         fy_namespace_close(&policy->namespaces[i]);
     }

@@ -100,18 +100,7 @@ void
 fy_landlock_system(struct fy_policy *policy)
 {
     for (size_t i = 0; i < sizeof system_paths / sizeof system_paths[0]; i++) {
-        const char *path = system_paths[i].path;
-        /* A proxy of root's would show its keys and hashes; and what is in
-         * /opt may be what is exported, to be read but not executed. */
-        if (!policy->limited ||
-            (strcmp(path, "/etc") != 0 && strcmp(path, "/opt") != 0)) {
-            add_system(policy, path, system_paths[i].access);
-        }
-    }
-    size_t n;
-    const char *const *settings = fy_refuse_settings(&n);
-    for (size_t i = 0; policy->limited && i < n; i++) {
-        add_system(policy, settings[i], READ);
+        add_system(policy, system_paths[i].path, system_paths[i].access);
     }
 }
 
@@ -181,45 +170,19 @@ fy_landlock_ruleset(const struct fy_policy *policy,
 
 /* Nothing that changes the machine; what files need (chown) stays. */
 static void
-drop_capabilities(bool guarded, bool setid)
+drop_capabilities(void)
 {
-    /* With the last one a program that is written to stays setuid. */
-    static const int kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER,
-                               CAP_FSETID};
-    size_t nkept = sizeof kept / sizeof kept[0] - !setid;
-    static const int dropped[] = {CAP_SYS_ADMIN,
-                                  CAP_SYS_MODULE,
-                                  CAP_SYS_RAWIO,
-                                  CAP_SYS_PTRACE,
-                                  CAP_SYS_BOOT,
-                                  CAP_SYS_TIME,
-                                  CAP_SYS_PACCT,
-                                  CAP_SYS_TTY_CONFIG,
-                                  CAP_NET_ADMIN,
-                                  CAP_NET_RAW,
-                                  CAP_SYSLOG,
-                                  CAP_MAC_ADMIN,
-                                  CAP_MAC_OVERRIDE,
-                                  CAP_BPF,
-                                  CAP_PERFMON,
-                                  CAP_WAKE_ALARM,
-                                  CAP_BLOCK_SUSPEND,
-                                  CAP_AUDIT_CONTROL,
-                                  CAP_CHECKPOINT_RESTORE};
+    static const int dropped[] = {
+        CAP_SYS_ADMIN,     CAP_SYS_MODULE,        CAP_SYS_RAWIO,
+        CAP_SYS_PTRACE,    CAP_SYS_CHROOT,        CAP_SYS_BOOT,
+        CAP_SYS_TIME,      CAP_SYS_PACCT,         CAP_SYS_TTY_CONFIG,
+        CAP_NET_ADMIN,     CAP_NET_RAW,           CAP_SYSLOG,
+        CAP_MAC_ADMIN,     CAP_MAC_OVERRIDE,      CAP_BPF,
+        CAP_PERFMON,       CAP_WAKE_ALARM,        CAP_BLOCK_SUSPEND,
+        CAP_AUDIT_CONTROL, CAP_CHECKPOINT_RESTORE};
     for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++) {
         /* Refused to an ordinary user, who has none to lose. */
         (void)prctl(PR_CAPBSET_DROP, dropped[i], 0, 0, 0);
-    }
-    /* Nor that makes devices or opens files by number, for those who may not
-     * do everything anyway. */
-    for (int i = 0; guarded && i < 64; i++) {
-        bool keep = false;
-        for (size_t j = 0; j < nkept; j++) {
-            keep = keep || kept[j] == i;
-        }
-        if (!keep) {
-            (void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
-        }
     }
 }
 
@@ -254,7 +217,7 @@ fy_sandbox_enter(struct fy_sandbox *sandbox)
         setpriority(PRIO_PROCESS, 0, sandbox->nice) != 0) {
         return -1;
     }
-    drop_capabilities(sandbox->guarded, !sandbox->denied);
+    drop_capabilities();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return -1;
     }
@@ -265,8 +228,7 @@ fy_sandbox_enter(struct fy_sandbox *sandbox)
     if (sandbox->filtered && fy_filter_enter() != 0) {
         return -1;
     }
-    return fy_filter_guard(sandbox->alone ? sandbox->program : NULL,
-                           sandbox->denied);
+    return fy_filter_guard(sandbox->alone ? sandbox->program : NULL);
 }
 
 void
@@ -294,19 +256,4 @@ const char *
 fy_sandbox_tmpdir(const struct fy_sandbox *sandbox)
 {
     return *sandbox->tmpdir ? sandbox->tmpdir : NULL;
-}
-
-bool
-fy_sandbox_is_guarded(const struct fy_sandbox *sandbox)
-{
-    return sandbox->guarded;
-}
-
-bool
-fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
-                  char **out)
-{
-    *out = NULL;
-    return !sandbox->guarded || sandbox->alone ||
-           (*out = fy_refuse_shorten(search));
 }

@@ -134,96 +134,8 @@ fy_filter_enter(void)
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER, 0, 1), \
         FAIL(EPERM), ALLOW
 
-/* A call that gives a file a mode: its arguments; `flags' -1: always, else where
- * these say that a file is made. */
-struct mode_call {
-    uint32_t number;
-    int mode, flags;
-};
-
-static const struct mode_call mode_calls[] = {
-#ifdef SYS_chmod
-    {SYS_chmod, 1, -1},  {SYS_creat, 1, -1},    {SYS_open, 2, 1},
-    {SYS_mknod, 1, -1},
-#endif
-    {SYS_fchmod, 1, -1}, {SYS_fchmodat, 2, -1}, {452 /* fchmodat2 */, 2, -1},
-    {SYS_openat, 3, 2},  {SYS_mknodat, 2, -1},
-};
-
-/* Of 32-bit programs. */
-static const struct mode_call foreign_mode_calls[] = {
-    {15 /* chmod */, 1, -1},     {8 /* creat */, 1, -1},
-    {5 /* open */, 2, 1},        {14 /* mknod */, 1, -1},
-    {94 /* fchmod */, 1, -1},    {452 /* fchmodat2 */, 2, -1},
-#if defined __x86_64__
-    {306 /* fchmodat */, 2, -1}, {295 /* openat */, 3, 2},
-    {297 /* mknodat */, 2, -1},
-#else
-    {333 /* fchmodat */, 2, -1}, {322 /* openat */, 3, 2},
-    {324 /* mknodat */, 2, -1},
-#endif
-};
-
-enum {
-    MODE_CALLS = sizeof foreign_mode_calls / sizeof *foreign_mode_calls,
-    MODE_RULES = 2 * (8 * MODE_CALLS + 5) + 4,
-};
-
-/* Rules behind FIELD(nr); where they end, it is allowed. */
-static struct sock_filter *
-add_mode_calls(struct sock_filter *to, const struct mode_call *calls, size_t n,
-               mode_t denied)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct sock_filter made[] = {
-            HALF(args[0], 8 * calls[i].flags),
-            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K,
-                     O_CREAT | (O_TMPFILE & ~O_DIRECTORY), 1, 0),
-            ALLOW,
-        };
-        const struct sock_filter rows[] = {
-            HALF(args[0], 8 * calls[i].mode),
-            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, denied, 0, 1),
-            FAIL(EPERM),
-            ALLOW,
-        };
-        size_t nmade = calls[i].flags < 0 ? 0 : sizeof made / sizeof *made;
-        size_t nrows = sizeof rows / sizeof *rows;
-        *to++ = (struct sock_filter)UNLESS(calls[i].number,
-                                           (uint8_t)(nmade + nrows));
-        memcpy(to, made, nmade * sizeof *made);
-        to += nmade;
-        memcpy(to, rows, sizeof rows);
-        to += nrows;
-    }
-    /* Their modes are in memory; they have the same number everywhere. */
-    const struct sock_filter rest[] = {DENY(437 /* openat2 */, ENOSYS),
-                                       DENY(425 /* io_uring_setup */, ENOSYS),
-                                       ALLOW};
-    memcpy(to, rest, sizeof rest);
-    return to + sizeof rest / sizeof *rest;
-}
-
-static int
-deny_modes(mode_t denied)
-{
-    struct sock_filter rules_of_modes[MODE_RULES];
-    const struct sock_filter start[] = {FIELD(arch), FIELD(nr)};
-    struct sock_filter *to = rules_of_modes;
-    *to++ = start[0];
-    struct sock_filter *jump = to++;
-    *to++ = start[1];
-    to = add_mode_calls(to, foreign_mode_calls, MODE_CALLS, denied);
-    *jump = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE,
-                                         (uint8_t)(to - jump - 1), 0);
-    *to++ = start[1];
-    to = add_mode_calls(to, mode_calls, sizeof mode_calls / sizeof *mode_calls,
-                        denied);
-    return install(rules_of_modes, (size_t)(to - rules_of_modes));
-}
-
 int
-fy_filter_guard(const char *only, mode_t denied)
+fy_filter_guard(const char *only)
 {
     const uint64_t at = (uintptr_t)only;
     struct sock_filter all[] = {
@@ -260,9 +172,6 @@ fy_filter_guard(const char *only, mode_t denied)
     if (only && install(once, sizeof once / sizeof once[0]) != 0) {
         return -1;
     }
-    if (denied && deny_modes(denied) != 0) {
-        return -1;
-    }
     return install(all, sizeof all / sizeof all[0]);
 }
 
@@ -283,10 +192,9 @@ fy_filter_enter(void)
 }
 
 int
-fy_filter_guard(const char *only, mode_t denied)
+fy_filter_guard(const char *only)
 {
     (void)only;
-    (void)denied;
     return 0;
 }
 

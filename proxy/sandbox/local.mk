@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 libfyproxy_la_SOURCES += \
 	proxy/sandbox/absent.c \
-	proxy/sandbox/asked.c \
 	proxy/sandbox/enter.c \
 	proxy/sandbox/check.c \
 	proxy/sandbox/sandbox.h \
 	proxy/sandbox/policy.h \
 	proxy/sandbox/filter.c \
-	proxy/sandbox/group.c \
-	proxy/sandbox/group.h \
 	proxy/sandbox/names.c \
 	proxy/sandbox/own.c \
 	proxy/sandbox/roots.c \

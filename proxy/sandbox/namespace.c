@@ -43,7 +43,6 @@ struct plan {
     const struct fy_seen *seen;
     unsigned nseen;
     const char *temporary; /* private folder for /tmp */
-    bool limited;          /* the root is exported to anybody */
     bool executes;         /* code on the mounts may be run */
     bool bound;            /* ends with the thread that forks it */
     uid_t uid;
@@ -357,8 +356,6 @@ struct mount_change { /* struct mount_attr */
 };
 
 #define READ_ONLY  UINT64_C(1)
-#define NO_SETID   UINT64_C(2)
-#define NO_DEVICE  UINT64_C(4)
 #define NO_EXECUTE UINT64_C(8)
 
 static bool
@@ -375,26 +372,17 @@ change(int fd, const char *path, uint64_t set)
  * mount itself was cloned before. Nor does Landlock keep the linker, which a stage may
  * execute, from loading a program: so nothing of the mounts and of /tmp is mapped as code.
  */
-static bool
-protect(const struct plan *plan, const int *trees, const int temporaries[2],
-        struct failure *failure)
+static void
+protect(const struct plan *plan, const int *trees, const int temporaries[2])
 {
-    uint64_t set = plan->limited ? NO_SETID | NO_DEVICE : 0;
     uint64_t code = plan->executes ? 0 : NO_EXECUTE;
-    if (!change(AT_FDCWD, "/", READ_ONLY) && plan->limited) {
-        return failed(failure, "protecting what is not exported");
-    }
-    for (unsigned i = 0; set | code && i < plan->nseen; i++) {
-        if (!change(trees[i], "", set | code) && plan->limited) {
-            return failed(failure, "a mount without devices");
-        }
+    (void)change(AT_FDCWD, "/", READ_ONLY);
+    for (unsigned i = 0; code && i < plan->nseen; i++) {
+        (void)change(trees[i], "", code);
     }
     for (unsigned i = 0; code && i < 2; i++) {
-        if (!change(temporaries[i], "", code) && plan->limited) {
-            return failed(failure, "a private /tmp without code");
-        }
+        (void)change(temporaries[i], "", code);
     }
-    return true;
 }
 
 /* A copy of the mounts at a root, which must be what was checked; -1. */
@@ -465,9 +453,7 @@ build(const struct plan *plan, struct failure *failure)
     if (temporaries[0] < 0 || temporaries[1] < 0) {
         return failed(failure, "copies of mounts");
     }
-    if (!protect(plan, trees, temporaries, failure)) {
-        return false;
-    }
+    protect(plan, trees, temporaries);
     if (attach(temporaries[0], "/tmp") != 0) {
         return failed(failure, "a private /tmp");
     }
@@ -532,7 +518,7 @@ keep_descriptors(int a, int b)
 struct order {
     char temporary[PATH_MAX];
     unsigned nseen;
-    bool limited, executes;
+    bool executes;
 };
 
 /*
@@ -565,7 +551,6 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     plan->seen = seen;
     plan->nseen = order.nseen;
     plan->temporary = order.temporary;
-    plan->limited = order.limited;
     plan->executes = order.executes;
     (void)build(plan, &failure);
     char go;
@@ -694,7 +679,6 @@ tell_spare(const struct fy_spare *spare, const struct plan *plan,
 {
     static struct order order;
     order.nseen = plan->nseen;
-    order.limited = plan->limited;
     order.executes = plan->executes;
     strcpy(order.temporary, plan->temporary);
     if (fy_write_whole(spare->down, &order, sizeof order) ||
@@ -880,7 +864,6 @@ fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
                         .seen = seen,
                         .nseen = nseen,
                         .temporary = temporary,
-                        .limited = policy->limited,
                         .executes = executes};
     struct failure failure;
     namespace->mounts_below = hash_all_below(seen, nseen);

@@ -19,19 +19,10 @@
 #include "proxy/sandbox/policy.h"
 
 int
-fy_policy_own(struct fy_policy *policy, int root, bool writes,
-              struct fy_own_sandbox *out, struct fy_buffer *why)
+fy_policy_own(struct fy_policy *policy, int root, bool writes, int *out_ruleset)
 {
-    *out = (struct fy_own_sandbox){
-        .ruleset = -1,
-        .set_id = !policy->limited || policy->setid,
-        .guarded = policy->limited,
-    };
+    *out_ruleset = -1;
     if (!policy->landlock) {
-        if (policy->limited) {
-            fy_buffer_add(why, "this host's kernel has no Landlock");
-            return FY_ERR_UNSUPPORTED;
-        }
         return 0;
     }
     struct fy_seen *seen = calloc(1, sizeof *seen);
@@ -42,14 +33,14 @@ fy_policy_own(struct fy_policy *policy, int root, bool writes,
     seen->writes = writes;
     const struct fy_landlock_wish wish = {
         .seen = seen, .nseen = 1, .temporary_fd = -1, .own = true};
-    int status = fy_landlock_ruleset(policy, &wish, &out->ruleset);
+    int status = fy_landlock_ruleset(policy, &wish, out_ruleset);
     free(seen);
     return status;
 }
 
 /* What files need stays: also to be another user when a file is made. */
 static int
-drop_capabilities(bool guarded)
+drop_capabilities(void)
 {
     static const int kept[] = {
         CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
@@ -63,8 +54,7 @@ drop_capabilities(bool guarded)
         return -1;
     }
     uint32_t mask = 0;
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0] - (guarded ? 2U : 0U);
-         i++) {
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         mask |= UINT32_C(1) << kept[i];
     }
     sets[0].permitted &= mask;
@@ -75,19 +65,17 @@ drop_capabilities(bool guarded)
 }
 
 int
-fy_own_sandbox_enter(const struct fy_own_sandbox *sandbox)
+fy_own_sandbox_enter(int ruleset)
 {
     static const char nothing[] = "";
     const struct rlimit no_core = {0, 0};
-    if (setrlimit(RLIMIT_CORE, &no_core) != 0 ||
-        drop_capabilities(sandbox->guarded) != 0 ||
+    if (setrlimit(RLIMIT_CORE, &no_core) != 0 || drop_capabilities() != 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return -1;
     }
-    if (sandbox->ruleset >= 0 &&
-        syscall(SYS_landlock_restrict_self, sandbox->ruleset, 0) != 0) {
+    if (ruleset >= 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) {
         return -1;
     }
     /* Programs only from that very pointer, which is none. */
-    return fy_filter_enter() != 0 ? -1 : fy_filter_guard(nothing, 0);
+    return fy_filter_enter() != 0 ? -1 : fy_filter_guard(nothing);
 }

@@ -14,7 +14,6 @@
 #include "proxy/sandbox/sandbox.h"
 
 enum {
-    FY_MAX_ROOTS = 32,
     FY_MAX_SEEN = FY_SPEC_MAX_MOUNTS + 1, /* mounts of one stage */
     FY_MAX_NAMESPACES = 64,
     FY_MAX_SYSTEM = 48,
@@ -70,16 +69,12 @@ struct fy_spare {
 };
 
 struct fy_policy {
-    struct fy_root roots[FY_MAX_ROOTS];
-    unsigned nroots;
     unsigned landlock;           /* ABI version, 0: not used */
     pthread_mutex_t lock;        /* recursive: of all below, but for system */
     enum fy_namespace_kind kind; /* by fy_namespace_kind() */
     _Atomic bool kind_known;     /* true: kind stays */
     struct fy_spare spare;
     bool known_user; /* by /etc/passwd: no daemon has to be asked */
-    bool limited;    /* roots were given: without Landlock nothing runs */
-    bool setid;      /* ... and stages may make setuid files all the same */
     char plain_temporary[PATH_MAX]; /* for stages without a namespace, "" */
     int plain_temporary_fd;
     struct fy_namespace namespaces[FY_MAX_NAMESPACES];
@@ -107,10 +102,8 @@ struct fy_sandbox {
     int ruleset;                   /* -1: none */
     mode_t umask;
     int nice;
-    bool guarded;  /* the stage keeps only the privileges that files need */
     bool filtered; /* filter.c */
     bool alone;    /* the stage executes `program' and nothing else */
-    mode_t denied; /* bits of modes that it may give no file */
     struct rlimit limits[16];
     bool limited[16];
 };
@@ -124,6 +117,10 @@ int fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
 
 int fy_root_open(const char *path, struct fy_root *out) FY_MUST_CHECK;
 void fy_root_close(struct fy_root *root);
+/* `path' (absolute) without "." and doubled slashes. False: it is none, has "..",
+ * is "/" or too long. */
+bool fy_plain_path(const char *path, char out[PATH_MAX]) FY_MUST_CHECK;
+/* The folder of that path on this host; "~" and "~/x": of the home. */
 int fy_roots_find(struct fy_policy *policy, const char *path,
                   struct fy_root *out, unsigned *out_reason,
                   struct fy_buffer *why) FY_MUST_CHECK;
@@ -176,8 +173,6 @@ struct fy_absent_places {
     const char *home;    /* its HOME, which may be on one of its mounts */
     struct fy_seen *seen;
     unsigned nseen;
-    const char
-        *own_home; /* the proxy's, where folders are exported; else NULL */
 };
 
 /*
@@ -187,29 +182,6 @@ struct fy_absent_places {
 int fy_check_absents(const struct fy_absent_places *places,
                      const struct fy_invocation *invocation,
                      unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
-
-/* ---- asked.c ------------------------------------------------------------------ */
-
-/* Paths that a client may compare; see fy_asked_take(). */
-struct fy_asked {
-    char **paths;
-    size_t n;
-};
-
-/* `path' (absolute) without "." and doubled slashes. False: it is none, has "..",
- * is "/" or too long. */
-bool fy_asked_path(const char *path, char out[PATH_MAX]) FY_MUST_CHECK;
-/* Those that the invocation names, the time zone (`limited': only the host's), the
- * mounts' own folders and, for owners, the names of users: new in *out.
- * FY_ERR_NOMEM. */
-int fy_asked_new(const struct fy_stage_spec *spec,
-                 const struct fy_invocation *invocation, bool limited,
-                 const struct fy_seen *seen, unsigned nseen,
-                 struct fy_asked *out) FY_MUST_CHECK;
-/* Whether a path that fy_asked_path() made is one of them; then it is none any
- * more, so that nothing is hashed twice. */
-bool fy_asked_take(struct fy_asked *asked, const char *path) FY_MUST_CHECK;
-void fy_asked_clear(struct fy_asked *asked);
 
 /* ---- names.c ------------------------------------------------------------------ */
 
@@ -239,11 +211,11 @@ void fy_names_free(struct fy_names *names);
 /* ---- refuse.c ----------------------------------------------------------------- */
 
 /*
- * Refuse a variable that loads code or names files to write (`limited': more of
- * them), a program that is called by another name than its file's, and one that
- * depends on its terminal on a terminal. 0 or FY_ERR_UNSUPPORTED with reason.
+ * Refuse a variable that loads code or names files to write, a program that is called
+ * by another name than its file's, and one that depends on its terminal on a terminal.
+ * 0 or FY_ERR_UNSUPPORTED with reason.
  */
-int fy_refuse_environment(const struct fy_stage_spec *spec, bool limited,
+int fy_refuse_environment(const struct fy_stage_spec *spec,
                           unsigned *out_reason,
                           struct fy_buffer *why) FY_MUST_CHECK;
 int fy_refuse_name(const struct fy_stage_spec *spec, unsigned *out_reason,
@@ -256,28 +228,8 @@ int fy_refuse_terminal(const struct fy_stage_spec *spec,
  * none on a mount, where a file of a program's name would not run here. */
 bool fy_refuse_search(const struct fy_stage_spec *spec,
                       const struct fy_seen *seen, unsigned nseen);
-/* Where folders are exported: "PATH=..." with those of `search' that are the
- * system's, new; in others a link to what the stage may execute can have any name.
- * NULL: no memory. */
-char *fy_refuse_shorten(const char *search) FY_MUST_CHECK;
-/* Where folders are exported: whether the open file is a program of the
- * system's that only root can change; and whether a client may compare a file
- * of that path, which fy_asked_path() made. home: the proxy's. */
+/* Whether the open file is a program of the system's that only root can change. */
 bool fy_refuse_program(int fd);
-/* A descriptor (O_PATH) of such a path; beneath `home', which a client may write
- * to, no link leads out of it. Negative with errno. */
-int fy_refuse_open(const char *path, const char *home);
-/* Whether a mount may be there: it would hide, or be taken for, the system's
- * programs, libraries and settings (/etc/ld.so.preload). */
-bool fy_refuse_mount(const char *mount);
-enum fy_refuse_config {
-    FY_STRICT_NOT,     /* it is not looked at */
-    FY_STRICT_MISSING, /* only whether it is missing: in a home that is elsewhere */
-    FY_STRICT_COMPARED,
-};
-enum fy_refuse_config fy_refuse_config(const char *path, const char *home);
-/* The files of /etc that a stage may read there. */
-const char *const *fy_refuse_settings(size_t *out_n);
 
 /* ---- namespace.c ------------------------------------------------------------------ */
 
@@ -311,9 +263,8 @@ int fy_filter_enter(void) FY_MUST_CHECK;
  * Of every stage, likewise: no user namespaces, in which it would have privileges;
  * and unless `only' is NULL no execve() but one with this very pointer, which means
  * nothing any more in the program that it starts.
- * Nor any of the bits `denied' in the mode of a file: EPERM.
  */
-int fy_filter_guard(const char *only, mode_t denied) FY_MUST_CHECK;
+int fy_filter_guard(const char *only) FY_MUST_CHECK;
 /* Whether this kernel has it. */
 bool fy_filter_works(void);
 

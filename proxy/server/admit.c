@@ -19,7 +19,7 @@ check_room(struct fy_server *server, const struct fy_stage_spec *spec,
            struct fy_buffer *why)
 {
     double limit = server->options->load_max;
-    if (server->running + fy_server_strays(server) >= server->stages_max) {
+    if (server->running >= server->stages_max) {
         fy_buffer_add(why, "as many stages run as may");
         return FY_ERR_BUSY;
     }

@@ -103,7 +103,6 @@ fy_server_stage_press(struct fy_server_stage *stage)
     } else if (stage->end.kill_step >= 2) {
         stage->end.killed = true;
         fy_descent_signal(stage, SIGKILL, kill_group);
-        fy_group_kill(&stage->server->groups, stage->limits.group);
     }
     unsigned last = sizeof waits_ms / sizeof waits_ms[0] - 1;
     unsigned step = stage->end.kill_step < last ? stage->end.kill_step : last;

@@ -39,10 +39,10 @@ struct fy_server_files {
 /* What is found out before its process is started. */
 struct opening {
     struct fy_job job;
-    struct fy_own_sandbox sandbox;
     bool read_only;
     int root, status;
-    int socket; /* of a process that lingers; -1: none, one is started */
+    int ruleset; /* of fy_policy_own() */
+    int socket;  /* of a process that lingers; -1: none, one is started */
     char token[FY_FILES_TOKEN_BYTES];
     size_t token_bytes;
     unsigned reason;
@@ -176,9 +176,9 @@ child(struct opening *opening, int socket)
     unsigned char token[FY_FILES_TOKEN_BYTES];
     int door = fy_files_listen(token);
     door = door < 0 ? -1 : fcntl(door, F_DUPFD, FIRST_FD + 4);
-    int ruleset = opening->sandbox.ruleset < 0
+    int ruleset = opening->ruleset < 0
                       ? -1
-                      : fcntl(opening->sandbox.ruleset, F_DUPFD, FIRST_FD + 4);
+                      : fcntl(opening->ruleset, F_DUPFD, FIRST_FD + 4);
     int null = open("/dev/null", O_RDWR);
     if (root < 0 || socket < 0 || null < 0 || dup2(null, 0) < 0 ||
         dup2(null, 1) < 0 || dup2(root, FIRST_FD) < 0 ||
@@ -192,15 +192,14 @@ child(struct opening *opening, int socket)
         _exit(EXIT_FAILURE);
     }
     (void)syscall(SYS_close_range, (unsigned)last + 1, ~0U, 0U);
-    opening->sandbox.ruleset = ruleset >= 0 ? last : -1;
-    if (fy_own_sandbox_enter(&opening->sandbox) != 0) {
+    opening->ruleset = ruleset >= 0 ? last : -1;
+    if (fy_own_sandbox_enter(opening->ruleset) != 0) {
         _exit(EXIT_FAILURE);
     }
     struct fy_files_options options = {
         .root = FIRST_FD,
         .socket = FIRST_FD + 1,
         .read_only = opening->read_only,
-        .set_id = opening->sandbox.set_id,
         .door = door,
     };
     memcpy(options.token, token, sizeof token);
@@ -248,9 +247,8 @@ run_opening(struct fy_job *job)
         fy_policy_open_root(job->server->policy, opening->path, &opening->root,
                             &opening->reason, &why);
     if (!opening->status) {
-        opening->status =
-            fy_policy_own(job->server->policy, opening->root,
-                          !opening->read_only, &opening->sandbox, &why);
+        opening->status = fy_policy_own(job->server->policy, opening->root,
+                                        !opening->read_only, &opening->ruleset);
     }
 }
 
@@ -306,7 +304,7 @@ finish_opening(struct fy_job *job)
     }
     fy_run_close(&opening->socket);
     fy_run_close(&opening->root);
-    fy_run_close(&opening->sandbox.ruleset);
+    fy_run_close(&opening->ruleset);
     free(opening);
 }
 
@@ -348,7 +346,7 @@ fy_server_files_begin(struct fy_exchange *exchange)
                                        .exchange = exchange,
                                        .run = run_opening,
                                        .finish = finish_opening};
-        opening->root = opening->socket = opening->sandbox.ruleset = -1;
+        opening->root = opening->socket = opening->ruleset = -1;
         if (hello.data.n == sizeof opening->token) {
             memcpy(opening->token, hello.data.at, hello.data.n);
             opening->token_bytes = hello.data.n;

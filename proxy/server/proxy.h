@@ -12,16 +12,12 @@ struct fy_commands;
 
 struct fy_proxy_options {
     const struct fy_commands *commands; /* this host's own annotations */
-    const char *const *roots;           /* --root; NULL-terminated, or NULL */
     unsigned stages_max;                /* 0: 16 times the cores */
-    uint64_t memory_bytes;              /* of one stage; 0: no limit */
-    double seconds;                     /* of one stage; 0: no limit */
     /* For the stage that it reads, 0: a minute; and the most for a reader of its
      * stderr, 0: 10 s. */
     double wait_seconds;
     double load_max; /* refuse above this load per core; 0: never */
     bool landlock;
-    bool setid; /* with roots: stages may make setuid and setgid files */
 };
 
 /*

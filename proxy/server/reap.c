@@ -129,7 +129,7 @@ alone(struct fy_server *server)
     siginfo_t info = {0};
     fy_server_reap(server);
     if (server->lingers) {
-        return fy_strays_count(NULL, 0) == 0;
+        return fy_strays_count() == 0;
     }
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) <
                0 &&
@@ -158,10 +158,4 @@ fy_server_end_stages(struct fy_server *server)
         }
         (void)nanosleep(&pause, NULL);
     }
-    while (server->grouped) {
-        struct fy_server_group *group = server->grouped;
-        server->grouped = group->next;
-        free(group);
-    }
-    fy_groups_close(&server->groups);
 }

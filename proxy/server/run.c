@@ -39,7 +39,6 @@ struct plan {
     int child[3];              /* what becomes fds 0-2; -1: closed */
     int terminal;              /* the stage's side of the pty, or -1 */
     int status;                /* write: errno of what failed */
-    int group;                 /* to be joined; -1: none */
     pid_t parent;
 };
 
@@ -213,9 +212,6 @@ take_descriptors(struct plan *plan)
 static _Noreturn void
 child(struct plan *plan)
 {
-    if (plan->group >= 0) {
-        (void)!write(plan->group, "0", 1);
-    }
     int status = fcntl(plan->status, F_DUPFD_CLOEXEC, FIRST_SPARE_FD);
     if (status < 0) {
         fail(plan);
@@ -260,10 +256,9 @@ child(struct plan *plan)
  * search path: what that leads to on the client is what this host has without it
  * (storage/tools.c). */
 static int
-plan_environment(struct plan *plan, const struct fy_invocation *invocation)
+plan_environment(struct plan *plan)
 {
     static const char name[] = "TMPDIR=", search[] = "LD_LIBRARY_PATH=";
-    static const char programs[] = "PATH=";
     const char *folder = fy_sandbox_tmpdir(plan->sandbox);
     uint32_t n = plan->spec->envc, at = 0;
     plan->env = strings(plan->spec->env, n);
@@ -272,25 +267,12 @@ plan_environment(struct plan *plan, const struct fy_invocation *invocation)
     }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (strncmp(plan->env[i], search, sizeof search - 1) != 0 &&
-            (!fy_sandbox_is_guarded(plan->sandbox) ||
-             fy_invocation_wants(invocation, plan->env[i]))) {
+        if (strncmp(plan->env[i], search, sizeof search - 1) != 0) {
             plan->env[kept++] = plan->env[i];
         }
     }
     n = kept;
     plan->env[n] = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        if (strncmp(plan->env[i], programs, sizeof programs - 1) == 0) {
-            if (!plan->search &&
-                !fy_sandbox_search(plan->sandbox,
-                                   plan->env[i] + sizeof programs - 1,
-                                   &plan->search)) {
-                return FY_ERR_NOMEM;
-            }
-            plan->env[i] = plan->search ? plan->search : plan->env[i];
-        }
-    }
     if (!folder) {
         return 0;
     }
@@ -405,8 +387,7 @@ plan_streams(struct plan *plan, const int files[3], int link,
 int
 fy_run_start(const struct fy_stage_spec *spec,
              const struct fy_invocation *invocation, struct fy_sandbox *sandbox,
-             int files[3], int link, int group, struct fy_run *out,
-             struct fy_buffer *why)
+             int files[3], int link, struct fy_run *out, struct fy_buffer *why)
 {
     struct fy_run run = {.started = -1,
                          .in = -1,
@@ -418,13 +399,12 @@ fy_run_start(const struct fy_stage_spec *spec,
                         .sandbox = sandbox,
                         .child = {-1, -1, -1},
                         .terminal = -1,
-                        .group = group,
                         .parent = getpid()};
     int ends[2] = {-1, -1};
     files[0] = files[1] = files[2] = -1;
     int status = FY_ERR_NOMEM;
     plan.argv = strings(spec->argv, spec->argc);
-    if (!plan.argv || plan_environment(&plan, invocation)) {
+    if (!plan.argv || plan_environment(&plan)) {
         goto undo;
     }
     plan_copies(&plan, invocation);

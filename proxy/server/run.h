@@ -38,15 +38,14 @@ int fy_run_check(const struct fy_stage_spec *spec,
  * Forks the stage. `files' as fy_policy_check() opened them: taken in every
  * case. spec->copies above 1: as many copies of it, where the invocation allows
  * (split.h). `link': the read end that becomes stdin when that is FY_STREAM_LINK;
- * borrowed, the caller closes its own once the stage has started. `group': as
- * struct fy_group's join, borrowed; a stage that cannot join runs without it.
+ * borrowed, the caller closes its own once the stage has started.
  * Everything
  * that fy_run holds is non-blocking and close-on-exec; nothing else of this
  * process reaches the stage. FY_ERR_IO (errno), FY_ERR_NOMEM, with `why'.
  */
 int fy_run_start(const struct fy_stage_spec *spec,
                  const struct fy_invocation *invocation,
-                 struct fy_sandbox *sandbox, int files[3], int link, int group,
+                 struct fy_sandbox *sandbox, int files[3], int link,
                  struct fy_run *out, struct fy_buffer *why) FY_MUST_CHECK;
 
 /* Closes *fd unless it is -1, and makes it -1. */
@@ -83,29 +82,8 @@ void fy_process_signal(const struct fy_process *process, uint64_t signals);
 /* The same for each row of the list, by one look at /proc. Any thread. */
 void fy_descendants_deliver(pid_t ancestor, struct fy_descent *rows);
 
-enum {
-    FY_STRAYS_MAX = 4096, /* of one look */
-};
-
-/* Processes that descend from this one and of which no stage is known: they left
- * its session, and those between them and it have ended. */
-struct fy_strays {
-    uint64_t bytes; /* resident, of all */
-    unsigned n;
-    struct {
-        pid_t pid;
-        uint64_t start, bytes; /* start: as struct fy_process's */
-    } rows[FY_STRAYS_MAX];
-};
-
-/*
- * By one look at /proc: the resident bytes of the processes of each of `n' stages
- * (by their first process; below it, or of its session), and the strays. Any thread.
- */
-void fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
-                         struct fy_strays *out);
-/* How many strays this process has adopted; those below them are not counted. A
- * cheap look; 0 where the kernel lists no children. */
-unsigned fy_strays_count(const pid_t *stages, size_t n);
+/* How many children of other sessions this process has: what stages left behind, and
+ * stages. A cheap look; 0 where the kernel lists no children. */
+unsigned fy_strays_count(void);
 
 #endif

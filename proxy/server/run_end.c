@@ -169,61 +169,8 @@ fy_descendants_signal(pid_t ancestor, pid_t session, int signal)
     return descent.found;
 }
 
-/* Which of the stages it is of: below it, or of its session; `n': none. Parents may
- * have changed while they were read, so not for ever. */
-static size_t
-stage_of(const struct processes *all, const struct process *row,
-         const pid_t *stages, size_t n)
-{
-    const struct process *at = row;
-    for (int depth = 0; at && depth < MAX_DEPTH; depth++) {
-        for (size_t i = 0; i < n; i++) {
-            if (stages[i] == at->is.pid || stages[i] == at->is.session) {
-                return i;
-            }
-        }
-        at = find(all, at->is.parent);
-    }
-    return n;
-}
-
-void
-fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
-                    struct fy_strays *out)
-{
-    struct processes all;
-    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    pid_t own = getsid(0);
-    read_processes(&all);
-    mark(&all, getpid(), 0);
-    memset(out_bytes, 0, n * sizeof *out_bytes);
-    out->n = 0;
-    out->bytes = 0;
-    for (size_t i = 0; i < all.n; i++) {
-        const struct process *row = &all.rows[i];
-        uint64_t bytes = row->is.resident_pages * page_bytes;
-        /* The proxy's helpers are of its own session, stages never. */
-        if (!row->below || row->is.session == own || row->is.state == 'Z' ||
-            row->is.state == 'X') {
-            continue;
-        }
-        size_t stage = stage_of(&all, row, stages, n);
-        if (stage < n) {
-            out_bytes[stage] += bytes;
-            continue;
-        }
-        out->bytes += bytes;
-        if (out->n < FY_STRAYS_MAX) {
-            out->rows[out->n].pid = row->is.pid;
-            out->rows[out->n].start = row->is.start;
-            out->rows[out->n++].bytes = bytes;
-        }
-    }
-    free(all.rows);
-}
-
 unsigned
-fy_strays_count(const pid_t *stages, size_t n)
+fy_strays_count(void)
 {
     char path[64], text[32768];
     unsigned count = 0;
@@ -241,13 +188,9 @@ fy_strays_count(const pid_t *stages, size_t n)
         if (end == at) {
             break;
         }
-        size_t i = 0;
-        while (i < n && stages[i] != pid) {
-            i++;
-        }
         siginfo_t dead = {0};
         count +=
-            i == n && getsid(pid) != getsid(0) &&
+            getsid(pid) != getsid(0) &&
             waitid(P_PID, (id_t)pid, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 &&
             dead.si_pid == 0;
     }

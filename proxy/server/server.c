@@ -144,20 +144,15 @@ static int
 serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
       const sigset_t *signals, struct fy_server *server)
 {
-    char text[256];
-    struct fy_buffer why;
-    const struct fy_policy_options policy = {.roots = options->roots,
-                                             .landlock = options->landlock,
-                                             .setid = options->setid};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     server->options = options;
     server->cores = cores > 0 ? (unsigned)cores : 1;
     server->stages_max =
         options->stages_max ? options->stages_max : 16 * server->cores;
-    fy_buffer_start(&why, text, sizeof text);
-    int status = fy_policy_new(&policy, &why, &server->policy);
+    int status = fy_policy_new(options->landlock, &server->policy);
     if (status) {
-        (void)fprintf(stderr, "ferry: %s\n", text);
+        (void)fprintf(stderr, "ferry: cannot serve: %s\n",
+                      fy_status_text(status));
         goto close_descriptors;
     }
     status = fy_wire_new(FY_WIRE_SERVER, in_fd, out_fd, &fy_server_events,
@@ -172,9 +167,6 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         status = fy_write_whole(out_fd, magic,
                                 sizeof magic -
                                     1); /* the wire has written nothing yet */
-    }
-    if (options->memory_bytes || options->seconds > 0) {
-        fy_groups_open(&server->groups);
     }
     if (status) {
         (void)fprintf(stderr, "ferry: cannot serve: %m\n");

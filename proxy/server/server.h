@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 #include "annotations/commands/command.h"
-#include "proxy/sandbox/group.h"
 #include "proxy/sandbox/sandbox.h"
 #include "proxy/server/proxy.h"
 #include "proxy/server/run.h"
@@ -132,7 +131,6 @@ struct fy_stage_result {
 
 /* limits.c */
 struct fy_stage_limits {
-    uint64_t group;       /* its control group's number; 0: none */
     uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
 };
 
@@ -169,22 +167,11 @@ struct fy_server_stage {
     struct fy_stage_touched touched;
 };
 
-/* A control group that may have processes, also when its stage is gone. */
-struct fy_server_group {
-    struct fy_server_group *next;
-    uint64_t number, stage, deadline_ns;
-};
-
-/* descent.c, limits.c: jobs that look at processes. */
+/* descent.c: jobs that look at processes. */
 struct fy_server_looks {
     struct fy_pool *pool;
     struct fy_descent *descents; /* asked for, for the next job */
     bool descends;               /* a job sends signals */
-    bool measures;               /* a job looks at what is over a limit */
-    bool left_some;              /* strays may be there: a stage has begun */
-    uint64_t measure_ns;         /* when the next of these is due */
-    uint64_t strays_ns;          /* since when there are strays; 0: none */
-    uint64_t launched;           /* stages so far */
 };
 
 struct fy_server {
@@ -206,8 +193,6 @@ struct fy_server {
     struct fy_pool *pool;
     unsigned jobs;
     struct fy_server_looks looks;
-    struct fy_groups groups;
-    struct fy_server_group *grouped;
     bool unreaped; /* processes that have ended may be there */
     bool ending;   /* a signal asked us to */
     bool lingers;  /* a files process was started, which may outlive us */
@@ -378,14 +363,8 @@ void fy_server_reap(struct fy_server *server);
 /* Ends every stage at once and waits until nothing of them lives. */
 void fy_server_end_stages(struct fy_server *server);
 
-/* ---- limits.c: memory and time --------------------------------------------------- */
+/* ---- limits.c: time ------------------------------------------------------------- */
 
-/* A control group for the stage, where limits are to be kept and one can be had. The
- * caller closes `join'. */
-struct fy_group fy_server_group(struct fy_server_stage *stage);
-/* How many processes of stages that are not known any more go on: each counts as a
- * stage. */
-unsigned fy_server_strays(struct fy_server *server);
 /* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
 uint64_t fy_server_timers(struct fy_server *server);
 

@@ -109,14 +109,6 @@ watch(struct fy_server_stage *stage, int fd,
     return (struct fy_watch){.fd = fd, .ready = ready, .owner = stage};
 }
 
-/* For as long as a stage may take here: to wait, then to run; 0: for ever. */
-static void
-set_deadline(struct fy_server_stage *stage, uint64_t from_ns, double seconds)
-{
-    stage->limits.deadline_ns =
-        seconds > 0 ? from_ns + (uint64_t)(seconds * 1e9) : 0;
-}
-
 /* The check of a stage, and what it found. */
 struct check {
     struct fy_job job;
@@ -211,20 +203,15 @@ launch(struct fy_server_stage *stage, struct check *check)
     stage->touched.before = check->before;
     check->sandbox = NULL;
     check->before = NULL;
-    struct fy_group group = fy_server_group(stage);
-    int status =
-        fy_run_start(&stage->spec, &stage->invocation, stage->sandbox,
-                     check->files, link, group.join, &stage->run, &why);
-    fy_run_close(&group.join);
+    int status = fy_run_start(&stage->spec, &stage->invocation, stage->sandbox,
+                              check->files, link, &stage->run, &why);
     if (status) {
         refuse(stage, 503, FY_STAGE_BUSY, text);
         return status;
     }
     fy_server_stage_event(stage, FY_STAGE_IS_FORKED);
     fy_server_stage_count(stage);
-    server->looks.left_some = true;
-    server->looks.launched++;
-    set_deadline(stage, fy_clock_ns(), server->options->seconds);
+    stage->limits.deadline_ns = 0;
     fy_server_stage_signal_kept(stage);
     stage->started = watch(stage, stage->run.started, on_started);
     stage->in = watch(stage, stage->run.in, on_in);
@@ -268,12 +255,9 @@ static void
 set_patience(struct fy_server_stage *stage)
 {
     const struct fy_proxy_options *options = stage->server->options;
-    double most = options->wait_seconds > 0 ? options->wait_seconds
-                                            : (double)WAIT_SECONDS;
-    set_deadline(stage, fy_clock_ns(),
-                 options->seconds > 0 && options->seconds < most
-                     ? options->seconds
-                     : most);
+    double seconds = options->wait_seconds > 0 ? options->wait_seconds
+                                               : (double)WAIT_SECONDS;
+    stage->limits.deadline_ns = fy_clock_ns() + (uint64_t)(seconds * 1e9);
 }
 
 /* By a job; it goes on in finish_check(). */

@@ -14,8 +14,9 @@ static const char *const loaders[] = {
     "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "BASH_ENV",
 };
 
-bool
-fy_variable_is_listed(const char *entry, const char *const *list, size_t n)
+/* The name of NAME=VALUE is in the list. */
+static bool
+is_listed(const char *entry, const char *const *list, size_t n)
 {
     size_t bytes = strcspn(entry, "=");
     for (size_t i = 0; i < n; i++) {
@@ -40,8 +41,6 @@ fy_loads_code(const char *entry)
         "LD_RUN_PATH", "LD_OPTIONS", "LD_LIBRARY_PATH_*", "LD_BIND_NOW"};
     const char *value = strchr(entry, '=');
     return value && value[1] &&
-           fy_variable_is_listed(entry, loaders,
-                                 sizeof loaders / sizeof loaders[0]) &&
-           !fy_variable_is_listed(entry, harmless,
-                                  sizeof harmless / sizeof harmless[0]);
+           is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) &&
+           !is_listed(entry, harmless, sizeof harmless / sizeof harmless[0]);
 }

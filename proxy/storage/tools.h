@@ -28,10 +28,6 @@ int fy_tool_identity_with(const char *path, const char *library_path,
 int fy_tool_identity(const char *path, char *out,
                      size_t capacity) FY_MUST_CHECK;
 
-/* Whether the list has the name of NAME=VALUE; a `*' at an entry's end stands for
- * anything. */
-bool fy_variable_is_listed(const char *entry, const char *const *list,
-                           size_t n);
 /* Whether NAME=VALUE may make programs load other code. LD_LIBRARY_PATH is left
  * to fy_tool_identity_with(): a stage runs without it. */
 bool fy_loads_code(const char *entry);

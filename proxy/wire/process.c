@@ -22,7 +22,6 @@ enum {
     SESSION = 2,
     FLAGS = 5,
     START = 18,
-    RESIDENT = 20,
     /* Of the flags: the kernel's PF_EXITING, PF_FORKNOEXEC. */
     EXITING = 0x4,
     FORKED = 0x40,
@@ -49,9 +48,9 @@ fy_process_read(int proc, const char *name, struct fy_process *out)
         return false;
     }
     char state = at[2];
-    long long numbers[RESIDENT + 1];
+    long long numbers[START + 1];
     at += 3;
-    for (int i = 0; i <= RESIDENT; i++) {
+    for (int i = 0; i <= START; i++) {
         char *end;
         numbers[i] = strtoll(at, &end, 10);
         if (end == at) {
@@ -67,8 +66,6 @@ fy_process_read(int proc, const char *name, struct fy_process *out)
         .exiting = (numbers[FLAGS] & EXITING) != 0,
         .forked = (numbers[FLAGS] & FORKED) != 0,
         .start = numbers[START] > 0 ? (uint64_t)numbers[START] : 0,
-        .resident_pages =
-            numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,
     };
     return true;
 }

@@ -18,7 +18,6 @@ struct fy_process {
     bool exiting;   /* it closes what it has, or has closed it */
     bool forked;    /* it has not executed a program since its fork */
     uint64_t start; /* clock ticks since the machine started */
-    uint64_t resident_pages;
 };
 
 /* `name' is its number, in the open folder /proc. False: it is gone. */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client that may be anybody against a proxy that exports one folder: what it
- * is refused before anything runs, and what a stage cannot do even if it runs
- * the attacker's code. Runs as whoever runs the tests, and as root once more as an
- * ordinary user. Says what this kernel lacks. Long because all attacks are on one
- * proxy with one exported folder.
+ * A request that would make a program another one is refused before anything runs, and a
+ * stage that was taken over by its input reaches nothing but its mount. Runs as whoever
+ * runs the tests, and as root once more as an ordinary user. Says what this kernel lacks.
  */
 #include "config.h"
 
@@ -105,17 +103,10 @@ ask(struct fy_sandbox **out)
     return status == 0 ? (unsigned)FY_STAGE_NONE : reason;
 }
 
-static bool setid; /* of the next fy_policy */
-
 static void
-open_policy(bool limited)
+open_policy(void)
 {
-    const char *roots[] = {root, NULL};
-    const struct fy_policy_options options = {
-        .roots = limited ? roots : NULL, .landlock = true, .setid = setid};
-    struct fy_buffer why;
-    fy_buffer_start(&why, why_text, sizeof why_text);
-    ck_assert_int_eq(fy_policy_new(&options, &why, &policy), 0);
+    ck_assert_int_eq(fy_policy_new(true, &policy), 0);
 }
 
 static void
@@ -129,7 +120,7 @@ setup(void)
     ck_assert_int_eq(write(fd, "secret\n", 7), 7);
     close(fd);
     shell("mkdir $B/top && echo one >$B/top/file && chmod 755 $B");
-    open_policy(true);
+    open_policy();
     reset();
 }
 
@@ -174,23 +165,12 @@ with(const char *first, const char *second)
 START_TEST(test_environment)
 {
     static const char *const bad[] = {
-        "LD_PRELOAD=/x",
-        "LD_AUDIT=x",
-        "LD_DEBUG_OUTPUT=x",
-        "LD_PROFILE=libc.so.6",
-        "GCONV_PATH=" MOUNT,
-        "OPENSSL_CONF=x",
-        "BASH_ENV=x",
-        "LD_ORIGIN_PATH=/no",
-        "LD_LIBRARY",
-        "BASH_FUNC_gzip%%=()",
-        "ENV=x",
-        "SHELLOPTS=xtrace",
-        "LANGUAGE=de:../../.." MOUNT "/x",
-        "NLSPATH=" MOUNT "/%N",
-        "TZDIR=" MOUNT,
-        "LD_PRELOAD",
-        "=x",
+        "LD_PRELOAD=/x",     "LD_AUDIT=x",
+        "LD_DEBUG_OUTPUT=x", "LD_PROFILE=libc.so.6",
+        "GCONV_PATH=" MOUNT, "OPENSSL_CONF=x",
+        "BASH_ENV=x",        "LD_ORIGIN_PATH=/no",
+        "LD_LIBRARY",        "LANGUAGE=de:../../.." MOUNT "/x",
+        "LD_PRELOAD",        "=x",
     };
     if (!landlock_here()) {
         skip_test("no Landlock");
@@ -226,8 +206,7 @@ started(void)
     ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
     fy_buffer_start(&why, why_text, sizeof why_text);
     ck_assert_int_eq(
-        fy_run_start(&spec, &invocation, sandbox, files, -1, -1, &run, &why),
-        0);
+        fy_run_start(&spec, &invocation, sandbox, files, -1, &run, &why), 0);
     (void)fcntl(run.out, F_SETFL, 0);
     while ((n = read(run.out, out + used, sizeof out - 1 - used)) > 0) {
         used += (size_t)n;
@@ -270,30 +249,8 @@ START_TEST(test_search)
         ck_assert_msg(with(led[i], NULL) == FY_STAGE_NONE, "%s: %s", led[i],
                       why_text);
     }
-    /* What is exported has a path on the host as well. */
-    static const struct {
-        const char *given, *becomes;
-    } shortened[] = {
-        {"/srv/bin:/usr/bin:/bin", "PATH=/usr/bin:/bin"},
-        {"/usr/../srv:/usr/local/bin:/usr/..", "PATH=/usr/local/bin"},
-        {"/proc/self/cwd/srv:/usrx", "PATH=/usr/bin:/bin"},
-        {"", "PATH=/usr/bin:/bin"},
-    };
-    for (size_t i = 0; i < sizeof shortened / sizeof *shortened; i++) {
-        struct fy_sandbox *sandbox = NULL;
-        char *search;
-        use_script();
-        env[0] = bytes("PATH=/bin");
-        ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
-        ck_assert(fy_sandbox_search(sandbox, shortened[i].given, &search));
-        ck_assert_str_eq(search, shortened[i].becomes);
-        free(search);
-        fy_sandbox_free(sandbox);
-    }
     use_script();
     env[0] = bytes("PATH=/usr/bin:/bin");
-    env[spec.envc++] = bytes("GREP=id");
-    ck_assert_msg(!strstr(started(), "uid="), "by a variable");
     shell("echo x >$B/top/file");
     ck_assert_str_eq(started(), "x\n");
 }
@@ -301,24 +258,6 @@ END_TEST
 
 START_TEST(test_program)
 {
-    char path[128];
-    if (!landlock_here()) {
-        skip_test("no Landlock");
-        return;
-    }
-    /* Written there by an earlier stage, or by anybody on the host. */
-    shell("cp /bin/sh $B/top/cat && cp /bin/sh $B/cat");
-    spec.tool.path = bytes(MOUNT "/cat");
-    snprintf(path, sizeof path, "%s/cat", root);
-    ck_assert_int_eq(fy_tool_identity(path, identity, sizeof identity), 0);
-    spec.tool.identity = bytes(identity);
-    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_TOOL);
-    snprintf(path, sizeof path, "%s/cat", base);
-    spec.tool.path = bytes(path);
-    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_TOOL);
-    snprintf(path, sizeof path, "/usr/bin/../../%s/cat", base);
-    spec.tool.path = bytes(path);
-    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_TOOL);
     /* A program of many names. */
     reset();
     argv[0] = bytes("git-cat");
@@ -334,15 +273,12 @@ START_TEST(test_program)
 }
 END_TEST
 
-/* The client says that `path' is missing; the annotation asks for `named'. */
+/* The client says that `path' is missing. */
 static unsigned
-compare_as(const char *path, const char *named)
+compare(const char *path)
 {
-    const char *const list[] = {named, NULL};
+    const char *const list[] = {path, NULL};
     reset();
-    env[0] = bytes("HOME=/no/home");
-    env[1] = bytes("TZ=:/etc/shadow");
-    spec.envc = 2;
     invocation.configs = list;
     configs[0].path = bytes(path);
     memset(configs[0].sha256, 0, 32);
@@ -352,166 +288,18 @@ compare_as(const char *path, const char *named)
     return found;
 }
 
-static unsigned
-compare(const char *path)
-{
-    return compare_as(path, path);
-}
-
-/* What was said; NULL: it would run. */
-static const char *
-said(const char *path, const char *named)
-{
-    return compare_as(path, named) ? why_text : NULL;
-}
-
-/* What is compared tells whether it is there, and to open some files is to do
- * something (a watchdog, a tape, a pipe that somebody waits for). */
+/* To open some files is to do something (a watchdog, a tape, a pipe that somebody waits
+ * for). */
 START_TEST(test_configs)
 {
-    if (!landlock_here()) {
-        skip_test("no Landlock");
-        return;
-    }
-    ck_assert_uint_eq(compare("/usr/no-such"), FY_STAGE_NONE);
-    ck_assert_uint_eq(compare("/etc/no-such"), FY_STAGE_OTHER_CONFIG);
-    ck_assert_uint_eq(compare("/srv/no-such"), FY_STAGE_OTHER_CONFIG);
-    ck_assert_uint_eq(compare("/usr/../srv/no-such"), FY_STAGE_OTHER_CONFIG);
-    ck_assert_uint_eq(compare("/no/home/.gitconfig"), FY_STAGE_NONE);
-    ck_assert_uint_eq(compare_as("/no//home/./.gitconfig", "~/.gitconfig"),
-                      FY_STAGE_NONE);
-    /* What is there and what is not are told apart by nothing that is said, by
-     * no spelling, whatever the annotation asks for. */
-    static const char *const spelt[][2] = {
-        {"/etc/shadow", "/etc/shadoX"},
-        {"/./etc/shadow", "/./etc/shadoX"},
-        {"/etc/./shadow", "/etc/./shadoX"},
-        {"//etc/shadow", "//etc/shadoX"},
-        {"/etc/shadow/.", "/etc/shadoX/."},
-        {"/.//etc/shadow", "/.//etc/shadoX"},
-        {"/proc/self/"
-         "root/etc/shadow",
-         "/proc/self/"
-         "root/etc/shadoX"},
-        {"/usr/bin/../../etc/shadow", "/usr/bin/../../etc/shadoX"},
-        {"/./var/log/lastlog", "/./var/log/lastloX"},
-    };
-    for (size_t i = 0; i < sizeof spelt / sizeof *spelt; i++) {
-        for (int named = 0; named < 2; named++) {
-            char first[sizeof why_text];
-            const char *there =
-                said(spelt[i][0], named ? spelt[i][0] : "~/.gitconfig");
-            ck_assert_msg(there != NULL, "%s", spelt[i][0]);
-            snprintf(first, sizeof first, "%s", there);
-            const char *missing =
-                said(spelt[i][1], named ? spelt[i][1] : "~/.gitconfig");
-            ck_assert_msg(missing != NULL, "%s", spelt[i][1]);
-            ck_assert(!strstr(first, "another") && !strstr(missing, "another"));
-            ck_assert_int_eq(strlen(first), strlen(missing));
-        }
-    }
-    /* Ten thousand of them are not hashed. */
-    const char *const again[] = {"/usr/no-such", NULL};
-    static struct fy_config_hash many[10000];
-    reset();
-    invocation.configs = again;
-    spec.configs = many;
-    spec.nconfigs = sizeof many / sizeof *many;
-    for (size_t i = 0; i < spec.nconfigs; i++) {
-        many[i].path = bytes(again[0]);
-    }
-    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_CONFIG);
-    ck_assert_msg(strstr(why_text, "not compared"), "%s", why_text);
-    invocation.configs = NULL;
-    /* Nor which folders there are. */
-    static const char *const folders[] = {"/proc/self", "/proc/selX"};
-    for (size_t i = 0; i < 2; i++) {
-        reset();
-        spec.root = bytes(folders[i]);
-        ck_assert_uint_eq(ask(NULL), FY_STAGE_OUTSIDE);
-        ck_assert_msg(strstr(why_text, "no exported folder"), "%s", why_text);
-    }
-    fy_policy_free(policy);
-    open_policy(false);
     char path[128];
+    ck_assert_uint_eq(compare("/usr/no-such"), FY_STAGE_NONE);
+    ck_assert_uint_eq(compare("/usr/../srv/no-such"), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(compare("/etc/passwd"), FY_STAGE_OTHER_NAMES);
     shell("mkfifo $B/fifo");
     snprintf(path, sizeof path, "%s/fifo", base);
     ck_assert_uint_eq(compare(path), FY_STAGE_OTHER_CONFIG);
     ck_assert_uint_eq(compare("/dev/zero"), FY_STAGE_OTHER_CONFIG);
-}
-END_TEST
-
-/* A client that may write the proxy's own home makes links in it: what they lead to
- * outside is told by nothing, neither whether it is there nor what is in it. */
-START_TEST(test_links_of_the_home)
-{
-    static const char *const targets[] = {"/etc/passwd", "/etc/passwX"};
-    static const struct fy_absent absent[] = {
-        {.path = "~/.gitconfig", .matching = "root:"}};
-    char path[128], variable[128], script[256], said[2][sizeof why_text];
-    const char *before = getenv("HOME");
-    char *home = before ? strdup(before) : NULL;
-    if (!landlock_here()) {
-        skip_test("no Landlock");
-        free(home);
-        return;
-    }
-    fy_policy_free(policy);
-    ck_assert_int_eq(setenv("HOME", root, 1), 0);
-    open_policy(true);
-    ck_assert_int_eq(home ? setenv("HOME", home, 1) : unsetenv("HOME"), 0);
-    free(home);
-    snprintf(path, sizeof path, "%s/.gitconfig", root);
-    snprintf(variable, sizeof variable, "HOME=%s", root);
-    ck_assert_uint_eq(compare(path), FY_STAGE_NONE); /* it is missing */
-    for (int looked = 0; looked < 2; looked++) {
-        for (size_t i = 0; i < 2; i++) {
-            snprintf(script, sizeof script, "ln -sfn %s $B/top/.gitconfig",
-                     targets[i]);
-            shell(script);
-            if (looked) {
-                reset();
-                env[0] = bytes(variable);
-                spec.envc = 1;
-                invocation.absents = absent;
-                invocation.nabsents = 1;
-                ck_assert_uint_ne(ask(NULL), FY_STAGE_NONE);
-                invocation.nabsents = 0;
-            } else {
-                ck_assert_uint_ne(compare(path), FY_STAGE_NONE);
-            }
-            strcpy(said[i], why_text);
-        }
-        ck_assert_str_eq(said[0], said[1]);
-    }
-    /* One that stays in it is a file like others. */
-    shell("echo x >$B/top/.real && ln -sfn .real $B/top/.gitconfig");
-    ck_assert_uint_eq(compare(path), FY_STAGE_OTHER_CONFIG);
-    const char *const named[] = {path, NULL};
-    invocation.configs = named;
-    ck_assert_int_eq(fy_config_hash(path, configs[0].sha256), 0);
-    (void)ask(NULL); /* it is the same, but in a temporary folder */
-    ck_assert_msg(strstr(why_text, "not seen by stages"), "%s", why_text);
-    invocation.configs = NULL;
-}
-END_TEST
-
-/* Mounted there, the export would be the system. */
-START_TEST(test_mount)
-{
-    static const char *const bad[] = {
-        "/",      "/etc", "/usr",  "/usr/bin", "/usr/lib/x", "/lib",
-        "/etc/x", "/nix", "//usr", "/usr/",    "/./etc",     "/x/../usr/lib",
-    };
-    if (!landlock_here()) {
-        skip_test("no Landlock");
-        return;
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        spec.mount = spec.cwd = bytes(bad[i]);
-        ck_assert_msg(ask(NULL) == FY_STAGE_UNCLEAR_PATH, "%s", bad[i]);
-    }
-    ck_assert_uint_eq(compare("/usr/no-such"), FY_STAGE_NONE);
 }
 END_TEST
 
@@ -559,7 +347,7 @@ attack(pid_t victim)
 {
     char path[128];
     struct timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
-    if (open(outside, O_RDONLY) >= 0 || open("/etc/shadow", O_RDONLY) >= 0) {
+    if (open(outside, O_RDONLY) >= 0) {
         return "read";
     }
     if (open(outside, O_WRONLY) >= 0 || truncate(outside, 0) == 0) {
@@ -583,12 +371,6 @@ attack(pid_t victim)
         (open(MOUNT "/by-link", O_RDONLY) >= 0 ||
          chmod(MOUNT "/by-link", 0777) == 0)) {
         return "link followed";
-    }
-    if (mknod(MOUNT "/zero", S_IFCHR | 0666, makedev(1, 5)) == 0) {
-        return "mknod";
-    }
-    if (open(MOUNT "/device", O_RDONLY) >= 0) {
-        return "device";
     }
     static const char *const of_process[] = {"environ", "mem",  "root/etc",
                                              "cwd/.",   "fd/0", "maps"};
@@ -616,19 +398,6 @@ attack(pid_t victim)
         syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0 ||
         syscall(SYS_clone3, path, 0) >= 0 || errno != ENOSYS) {
         return "user namespace";
-    }
-    if (open(MOUNT "/own", O_CREAT | O_WRONLY, 0755) < 0) {
-        return "no file of its own, which is allowed";
-    }
-    if (chmod(MOUNT "/own", 04755) == 0 ||
-        fchmodat(AT_FDCWD, MOUNT "/own", 04755, 0) == 0 ||
-        syscall(452, AT_FDCWD, MOUNT "/own", 04755, 0) == 0 ||
-        open(MOUNT "/set", O_CREAT | O_WRONLY, 04755) >= 0 ||
-        open(MOUNT, O_TMPFILE | O_WRONLY, 04755) >= 0 ||
-        mknod(MOUNT "/node", S_IFREG | 04755, 0) == 0 ||
-        syscall(SYS_openat2, AT_FDCWD, path, path, 24) >= 0 ||
-        errno != ENOSYS) {
-        return "setuid";
     }
     int raw = socket(AF_INET, SOCK_RAW, 1);
     if (raw >= 0) {
@@ -676,9 +445,6 @@ START_TEST(test_escape)
 {
     if (!is_closed()) {
         return;
-    }
-    if (geteuid() == 0) {
-        shell("mknod -m 666 $B/top/device c 1 5");
     }
     pid_t victim = fork();
     if (victim == 0) {
@@ -734,79 +500,6 @@ START_TEST(test_escape)
 }
 END_TEST
 
-/* Runs `script' as a stage; what it printed. */
-static const char *
-stage(const char *script)
-{
-    static char out[4096];
-    struct fy_sandbox *sandbox = NULL;
-    reset();
-    use_program("/usr/bin/zgrep");
-    argv[0] = bytes("zgrep");
-    ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
-    int ends[2], status;
-    ck_assert_int_eq(pipe(ends), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(ends[1], 1);
-        dup2(ends[1], 2);
-        if (fy_sandbox_enter(sandbox) == 0) {
-            execl("/bin/sh", "sh", "-c", script, NULL);
-        }
-        _exit(127);
-    }
-    close(ends[1]);
-    size_t used = 0;
-    ssize_t n;
-    while ((n = read(ends[0], out + used, sizeof out - 1 - used)) > 0) {
-        used += (size_t)n;
-    }
-    out[used] = '\0';
-    close(ends[0]);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    fy_sandbox_free(sandbox);
-    return out;
-}
-
-/* An archive is unpacked as it would be elsewhere, but for programs that would run
- * as the proxy's user. */
-START_TEST(test_setid)
-{
-    static const char list[] = "find . -printf '%P %m\\n' | sort";
-    char script[512], want[2048] = "";
-    if (!is_closed()) {
-        return;
-    }
-    shell("cd $B && mkdir -p a/d/s && echo x >a/f && cp -p a/f a/d/g && "
-          "chmod 640 a/f && chmod 1777 a/d/s && chmod 555 a/d && "
-          "tar cpf top/plain.tar -C a . && mkdir e && cp /bin/true e/t && "
-          "chmod 4755 e/t && tar cpf top/evil.tar -C e . && mkdir -p x "
-          "top/out top/bad && tar xpf top/plain.tar -C x");
-    (void)snprintf(script, sizeof script, "cd %s/x && %s", base, list);
-    FILE *told = popen(script, "r");
-    ck_assert_ptr_nonnull(told);
-    want[fread(want, 1, sizeof want - 1, told)] = '\0';
-    ck_assert_int_eq(pclose(told), 0);
-    (void)snprintf(script, sizeof script,
-                   "cd out && tar xpf ../plain.tar && %s", list);
-    ck_assert_str_eq(stage(script), want);
-    ck_assert_ptr_nonnull(
-        strstr(stage("tar xpf evil.tar -C bad; echo $?; find bad -perm /6000"),
-               "Operation not permitted"));
-    shell("test -z \"$(find $B/top -perm /6000)\"");
-    /* What one is written over with is not run as root. */
-    shell("cp $B/e/t $B/top/t && chmod 4755 $B/top/t");
-    ck_assert_str_eq(stage("echo '#!/bin/sh' >t"), "");
-    shell("test -z \"$(find $B/top -perm /6000)\"");
-    fy_policy_free(policy);
-    setid = true;
-    open_policy(true);
-    setid = false;
-    ck_assert_str_eq(stage("tar xpf evil.tar -C bad; echo $?"), "0\n");
-    shell("test -u $B/top/bad/t; chmod -R u+w $B/a $B/x $B/top");
-}
-END_TEST
-
 int
 main(int argc, char **arguments)
 {
@@ -825,10 +518,7 @@ main(int argc, char **arguments)
         tcase_add_test(tests, test_search);
         tcase_add_test(tests, test_program);
         tcase_add_test(tests, test_configs);
-        tcase_add_test(tests, test_links_of_the_home);
-        tcase_add_test(tests, test_mount);
         tcase_add_test(tests, test_escape);
-        tcase_add_test(tests, test_setid);
         suite_add_tcase(suite, tests);
     }
     return run_suite(suite);

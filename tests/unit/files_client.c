@@ -37,7 +37,6 @@ files_start(struct files_client *client, const char *root)
         struct fy_files_options options = {
             .root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC),
             .socket = ends[1],
-            .set_id = true,
             .door = -1};
         if (files_lingers) {
             options.door = fy_files_listen(options.token);

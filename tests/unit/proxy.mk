@@ -18,7 +18,6 @@ UNIT_TESTS += tests/unit/test_spec_decode
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_wire_receive
 UNIT_TESTS += tests/unit/test_split
-UNIT_TESTS += tests/unit/test_group
 UNIT_TESTS += tests/unit/test_order
 UNIT_TESTS += tests/unit/test_work
 
@@ -85,10 +84,6 @@ tests_unit_test_protocol_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_protocol_LDADD = $(PROXY_TEST_LIBS)
 
 # The session around it is the test's own.
-tests_unit_test_group_SOURCES = tests/unit/test_group.c proxy/sandbox/group.c
-tests_unit_test_group_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_group_LDADD = $(CHECK_LIBS)
-
 tests_unit_test_order_SOURCES = tests/unit/test_order.c proxy/client/order.c proxy/wire/signals.c
 tests_unit_test_order_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_order_LDADD = $(CHECK_LIBS)

@@ -28,11 +28,9 @@ struct fy_sandbox {
 };
 
 int
-fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
-              struct fy_policy **out)
+fy_policy_new(bool landlock, struct fy_policy **out)
 {
-    (void)options;
-    (void)why;
+    (void)landlock;
     *out = calloc(1, sizeof **out);
     return *out ? 0 : FY_ERR_NOMEM;
 }
@@ -85,21 +83,19 @@ fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
 }
 
 int
-fy_policy_own(struct fy_policy *policy, int root, bool writes,
-              struct fy_own_sandbox *out, struct fy_buffer *why)
+fy_policy_own(struct fy_policy *policy, int root, bool writes, int *out_ruleset)
 {
     (void)policy;
     (void)root;
     (void)writes;
-    (void)why;
-    *out = (struct fy_own_sandbox){.ruleset = -1, .set_id = true};
+    *out_ruleset = -1;
     return 0;
 }
 
 int
-fy_own_sandbox_enter(const struct fy_own_sandbox *sandbox)
+fy_own_sandbox_enter(int ruleset)
 {
-    (void)sandbox;
+    (void)ruleset;
     return 0;
 }
 
@@ -242,31 +238,6 @@ fy_invocation_clear(struct fy_invocation *invocation)
 {
     free(invocation->uses);
     memset(invocation, 0, sizeof *invocation);
-}
-
-bool
-fy_invocation_wants(const struct fy_invocation *invocation, const char *entry)
-{
-    (void)invocation;
-    (void)entry;
-    return true;
-}
-
-bool
-fy_sandbox_is_guarded(const struct fy_sandbox *sandbox)
-{
-    (void)sandbox;
-    return false;
-}
-
-bool
-fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
-                  char **out)
-{
-    (void)sandbox;
-    (void)search;
-    *out = NULL;
-    return true;
 }
 
 const char *

@@ -115,12 +115,10 @@ stage_new(struct stage *stage, const struct fy_commands *commands,
           const char *tool, const char *const *argv, const char *const *env,
           const char *folder)
 {
-    const char *roots[] = {root, NULL};
-    const struct fy_policy_options options = {.roots = roots, .landlock = true};
     struct fy_buffer why;
     memset(stage, 0, sizeof *stage);
     fy_buffer_start(&why, stage->why, sizeof stage->why);
-    ck_assert_int_eq(fy_policy_new(&options, &why, &stage->policy), 0);
+    ck_assert_int_eq(fy_policy_new(true, &stage->policy), 0);
     struct fy_stage_spec *spec = &stage->spec;
     *spec = (struct fy_stage_spec){.argv = stage->argv,
                                    .env = stage->env,

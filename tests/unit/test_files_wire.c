@@ -79,7 +79,7 @@ static const struct fy_wire_events events = {.response = on_response,
                                              .closed = on_closed};
 
 static void
-start(const char *const *roots)
+setup(void)
 {
     int ends[2];
     char magic[sizeof FY_PROXY_MAGIC];
@@ -91,8 +91,7 @@ start(const char *const *roots)
     proxy = fork();
     ck_assert_int_ge(proxy, 0);
     if (proxy == 0) {
-        const struct fy_proxy_options options = {.roots = roots,
-                                                 .landlock = true};
+        const struct fy_proxy_options options = {.landlock = true};
         (void)close(ends[0]);
         exit(fy_proxy_serve(ends[1], ends[1], &options));
     }
@@ -104,19 +103,6 @@ start(const char *const *roots)
     in_bytes = 0;
     response = 0;
     ended = closed = false;
-}
-
-static void
-setup(void)
-{
-    start(NULL);
-}
-
-static void
-setup_exported(void)
-{
-    static const char *const roots[] = {"/usr", NULL};
-    start(roots);
 }
 
 static void
@@ -293,15 +279,6 @@ START_TEST(what_is_no_hello_is_refused)
 }
 END_TEST
 
-START_TEST(a_folder_that_is_not_exported_is_refused)
-{
-    struct fy_files_message answer;
-    ask(root, 0, 4096);
-    ck_assert(!hear(&answer));
-    ck_assert_int_eq(response, 403);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -313,10 +290,5 @@ main(void)
     tcase_add_test(open, the_sandbox_lets_every_request_through);
     tcase_add_test(open, what_is_no_hello_is_refused);
     suite_add_tcase(all, open);
-    TCase *exported = tcase_create("exported");
-    tcase_set_timeout(exported, 60);
-    tcase_add_checked_fixture(exported, setup_exported, teardown);
-    tcase_add_test(exported, a_folder_that_is_not_exported_is_refused);
-    suite_add_tcase(all, exported);
     return run_suite(all);
 }

@@ -118,28 +118,6 @@ START_TEST(too_high_a_load)
 }
 END_TEST
 
-START_TEST(too_long_and_too_large)
-{
-    static struct job one, two;
-    restart((struct fy_proxy_options){
-        .stages_max = 10, .seconds = 0.3, .memory_bytes = 100 << 20});
-    job_shell(&one, &shared, "sleep 100");
-    job_run(&one);
-    ck_assert_str_eq(one.reason, "limits");
-    ck_assert_int_eq(one.exit, -1);
-    ck_assert_int_eq(one.signal, -1);
-    restart(
-        (struct fy_proxy_options){.stages_max = 10, .memory_bytes = 100 << 20});
-    job_shell(&two, &shared,
-              "head -c 300000000 /dev/zero | tail -c 250000000 "
-              "| sleep 20");
-    job_run(&two);
-    ck_assert_str_eq(two.reason, "limits");
-    job_free(&one);
-    job_free(&two);
-}
-END_TEST
-
 /* ---- the rest of the protocol ------------------------------------------------------------------- */
 
 /* A small POST; its answer's status, the body in job->out. */
@@ -502,7 +480,6 @@ main(void)
     tcase_add_test(stages, refused_by_confinement);
     tcase_add_test(stages, too_many_stages);
     tcase_add_test(stages, too_high_a_load);
-    tcase_add_test(stages, too_long_and_too_large);
     tcase_add_test(stages, hello);
     tcase_add_test(stages, nonsense_harms_nobody);
     tcase_add_test(stages, mutated_specs);

@@ -72,7 +72,6 @@ greet(struct fy_files_server *server, const struct fy_files_message *message,
         return -EPROTONOSUPPORT;
     }
     flags |= server->options.read_only ? FY_FILES_READ_ONLY : 0;
-    flags &= ~(server->options.set_id ? 0 : (unsigned)FY_FILES_DEVICES);
     flags &= ~(geteuid() == 0 ? 0 : (unsigned)FY_FILES_USERS);
     server->flags = flags;
     server->greeted = true;

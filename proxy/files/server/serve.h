@@ -15,8 +15,7 @@ struct fy_files_options {
     int root;       /* an O_PATH descriptor of the folder; taken */
     int socket;     /* a connected stream; taken */
     bool read_only; /* whatever the client asks for */
-    bool set_id; /* set-id bits and devices may be made, if the client asks */
-    int door;    /* of fy_files_listen(), taken; -1: it ends with the stream */
+    int door; /* of fy_files_listen(), taken; -1: it ends with the stream */
     unsigned char token[FY_FILES_TOKEN_BYTES];
 };
 
