@@ -15,6 +15,7 @@
 
 #include "common/path.h"
 #include "proxy/client/stage.h"
+#include "proxy/storage/closure.h"
 #include "proxy/storage/tools.h"
 
 enum {
@@ -34,6 +35,11 @@ struct fy_gather {
     unsigned nruns;
     bool encoded, loads_paths;
     char identity[256];
+    /* What is sent where its host has another program; NULL: it cannot be. */
+    struct fy_closure *closure;
+    struct fy_tools_known known; /* at its host */
+    bool carries;                /* it may be */
+    char *zone;                  /* TZ; NULL: not set, or a path */
     unsigned reason;
     struct fy_buffer why;
     char text[200];
@@ -46,6 +52,7 @@ struct request {
     struct fy_config_hash configs[CONFIGS_MAX + FY_SPEC_MAX_MOUNTS + 1];
     struct fy_mount_spec mounts[FY_SPEC_MAX_MOUNTS];
     struct fy_bytes outputs[2];
+    struct fy_carried_file carried[FY_CLOSURE_MAX];
 };
 
 static struct fy_bytes
@@ -134,7 +141,11 @@ add_zone(struct fy_gather *gather, const struct stage *stage)
     } else if (*zone == ':') {
         zone++;
     }
-    return *zone != '/' || add_path(gather, strdup(zone));
+    if (*zone == '/') {
+        return add_path(gather, strdup(zone));
+    }
+    gather->zone = strdup(zone);
+    return gather->zone;
 }
 
 static bool
@@ -249,6 +260,20 @@ add_runs(struct fy_gather *gather, const struct stage *stage)
            refuse(gather, FY_STAGE_OTHER_TOOL, "it runs too many programs", "");
 }
 
+/* Returns true if it runs, or a filter may run, on another machine. */
+static bool
+is_far(const struct stage *stage)
+{
+    if (stage->mount) {
+        return !fy_place_is_near(&stage->mount->place);
+    }
+    bool far = false;
+    for (unsigned i = 0; i < stage->session->nmounts; i++) {
+        far = far || !fy_place_is_near(&stage->session->mounts[i].place);
+    }
+    return far;
+}
+
 int
 fy_gather_new(const struct stage *stage, struct fy_gather **out)
 {
@@ -259,6 +284,12 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     }
     fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
     gather->encoded = stage->invocation.encoded;
+    gather->carries = is_far(stage) && !stage->session->options.same_tools;
+    if (stage->connection || stage->session->nconnections == 1) {
+        gather->known = stage->connection
+                            ? stage->connection->tools
+                            : stage->session->connections[0].tools;
+    }
     gather->loads_paths =
         fy_invocation_is(&stage->invocation, FY_TRAIT_LOADS_PATHS);
     if (fy_path_join(stage->facts.cwd, stage->facts.path, program)) {
@@ -291,6 +322,8 @@ fy_gather_free(struct fy_gather *gather)
     for (unsigned i = 0; i < gather->nruns; i++) {
         free(gather->runs[i]);
     }
+    fy_closure_free(gather->closure);
+    free(gather->zone);
     free(gather->search);
     free(gather->program);
     free(gather->library_path);
@@ -320,6 +353,117 @@ leads_to(const char *search, const char *program)
         }
     }
     return false;
+}
+
+/* ---- what is carried -------------------------------------------------------------- */
+
+static const char *
+locale_of(const struct fy_gather *gather, const char *category)
+{
+    static const char *const before = "LC_ALL", *const after = "LANG";
+    const char *names[] = {before, category, after};
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strlen(names[i]);
+        for (unsigned j = 0; j < gather->nlocales; j++) {
+            const char *entry = gather->locales[j];
+            if (strncmp(entry, names[i], n) == 0 && entry[n] == '=' &&
+                entry[n + 1]) {
+                return entry + n + 1;
+            }
+        }
+    }
+    return "C";
+}
+
+/* Returns true if the C library has the locale itself. */
+static bool
+is_built_in(const char *locale)
+{
+    static const char *const names[] = {"C", "POSIX", "C.UTF-8", "C.utf8"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(locale, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Only locales that need no file: others have translations, too. */
+static bool
+has_plain_locales(const struct fy_gather *gather)
+{
+    static const char *const categories[] = {
+        "LC_CTYPE",    "LC_NUMERIC",   "LC_TIME",        "LC_COLLATE",
+        "LC_MONETARY", "LC_MESSAGES",  "LC_PAPER",       "LC_NAME",
+        "LC_ADDRESS",  "LC_TELEPHONE", "LC_MEASUREMENT", "LC_IDENTIFICATION"};
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
+        if (!is_built_in(locale_of(gather, categories[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the zone's file where TZ names one; other texts of TZ need none. */
+static int
+add_zone_file(struct fy_gather *gather)
+{
+    char path[PATH_MAX];
+    if (!gather->zone || strstr(gather->zone, "..")) {
+        return gather->zone ? FY_ERR_UNSUPPORTED : 0;
+    }
+    int n = snprintf(path, sizeof path, "/usr/share/zoneinfo/%s", gather->zone);
+    return n > 0 && n < (int)sizeof path
+               ? fy_closure_add_file(gather->closure, path)
+               : FY_ERR_UNSUPPORTED;
+}
+
+static bool
+names_file(const char *path, const char *const *list)
+{
+    for (; *list; list++) {
+        if (strcmp(path, *list) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All files that the program needs, if it can be carried. */
+static void
+close_over(struct fy_gather *gather)
+{
+    static const char *const owners[] = {"/etc/passwd", "/etc/group", NULL};
+    gather->closure = calloc(1, sizeof *gather->closure);
+    int status =
+        !gather->closure || gather->library_path || !has_plain_locales(gather)
+            ? FY_ERR_UNSUPPORTED
+            : 0;
+    if (!status) {
+        status = fy_closure_add_program(gather->closure, gather->program,
+                                        &gather->why);
+    }
+    for (unsigned i = 0; !status && i < gather->npaths; i++) {
+        struct stat about;
+        const char *path = gather->paths[i];
+        if (names_file(path, owners) && !fy_names_are_of_files()) {
+            status = FY_ERR_UNSUPPORTED;
+        } else if (stat(path, &about) == 0) {
+            status = !S_ISREG(about.st_mode) ? FY_ERR_UNSUPPORTED
+                     : about.st_mode & 0111
+                         ? fy_closure_add_program(gather->closure, path,
+                                                  &gather->why)
+                         : fy_closure_add_file(gather->closure, path);
+        }
+    }
+    if (!status) {
+        status = add_zone_file(gather);
+    }
+    if (status) {
+        fy_closure_free(gather->closure);
+        gather->closure = NULL;
+        fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
+    }
 }
 
 void
@@ -370,6 +514,28 @@ fy_gather_run(struct fy_gather *gather)
             return;
         }
     }
+    if (gather->carries &&
+        fy_tools_find(&gather->known, gather->identity) != FY_TOOL_SAME) {
+        close_over(gather);
+    }
+}
+
+struct fy_closure *
+fy_gather_closure(const struct fy_gather *gather)
+{
+    return gather ? gather->closure : NULL;
+}
+
+const char *
+fy_gather_identity(const struct fy_gather *gather)
+{
+    return gather->identity;
+}
+
+const char *
+fy_gather_program(const struct fy_gather *gather)
+{
+    return gather->program;
 }
 
 unsigned
@@ -521,6 +687,11 @@ fill(struct request *request, struct stage *feeder)
                      !fy_place_is_near(&stage->mount->place);
     spec->copies = stage->invocation.split == FY_SPLIT_NONE ? 1 : 64;
     add_configs(request);
+    if (stage->carry.carried && stage->carry.connection == stage->connection) {
+        spec->carried = request->carried;
+        spec->ncarried =
+            fy_carry_rows(stage->prepare.gather->closure, request->carried);
+    }
     return 0;
 }
 

@@ -585,6 +585,7 @@ fy_connections_new(struct fy_session *session)
         struct fy_buffer name;
         fy_buffer_start(&name, connection->name, sizeof connection->name);
         fy_place_name(&connection->place, &name);
+        fy_tools_load(session->logins, connection->name, &connection->tools);
     }
     return 0;
 }

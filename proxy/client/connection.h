@@ -7,6 +7,7 @@
 #ifndef FERRY_PROXY_CLIENT_CONNECTION_H
 #define FERRY_PROXY_CLIENT_CONNECTION_H
 
+#include "proxy/client/logins.h"
 #include "proxy/client/session.h"
 
 enum connection_state {
@@ -57,6 +58,8 @@ struct connection {
     double bytes_a_second;           /* as its stages measured; 0: unknown */
     uint64_t heard_bytes;            /* at the last keep-alive */
     uint64_t received_bytes, sent_bytes, rtt_ns;
+    struct fy_tools_known tools; /* as earlier runs found */
+    struct fy_carrying *carrying; /* carry.c: the first is under way */
 };
 
 int fy_connections_new(struct fy_session *session) FY_MUST_CHECK;

@@ -169,6 +169,10 @@ may_join_later(const struct stage *reader)
 static void
 join(struct stage *writer, struct stage *reader)
 {
+    if (fy_carry_wait(reader, writer->connection)) {
+        reader->prepare.done = false; /* it is joined afterwards */
+        return;
+    }
     if (!reader->mount) {
         reader->mount = writer->mount;
         reader->plan.mounts[0] = writer->mount;

@@ -4,6 +4,7 @@ libfyproxy_la_SOURCES += \
 	proxy/client/alike.c \
 	proxy/client/ask.c \
 	proxy/client/barrier.c \
+	proxy/client/carry.c \
 	proxy/client/barrier.h \
 	proxy/client/classify.c \
 	proxy/client/classify.h \

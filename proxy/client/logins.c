@@ -75,3 +75,125 @@ fy_login_keep(const char *prefix, const char *host, double seconds)
         (void)close(fd);
     }
 }
+
+/* ---- tools -------------------------------------------------------------------- */
+
+#define TOOLS ".tools"
+
+static bool
+tools_path(const char *prefix, const char *host, char out[PATH_MAX])
+{
+    if (!path_of(prefix, host, out) || strlen(out) + sizeof TOOLS > PATH_MAX) {
+        return false;
+    }
+    strcat(out, TOOLS);
+    return true;
+}
+
+static void
+digest_of(const char *identity, char out[16])
+{
+    unsigned char digest[32];
+    char text[3];
+    fy_sha256_of(identity, strlen(identity), digest);
+    for (size_t i = 0; i < 8; i++) {
+        (void)snprintf(text, sizeof text, "%02x", digest[i]);
+        memcpy(out + 2 * i, text, 2);
+    }
+}
+
+void
+fy_tools_load(const char *prefix, const char *host, struct fy_tools_known *out)
+{
+    char path[PATH_MAX];
+    size_t n = 0;
+    out->n = 0;
+    char *text = tools_path(prefix, host, path)
+                     ? fy_read_file(path, 64 << 10, &n)
+                     : NULL;
+    /* A line is a digest, a space and a letter. */
+    for (size_t at = 0; text && at + 18 < n + 1 && out->n < FY_TOOLS_MAX;
+         at += 19) {
+        char letter = text[at + 17];
+        if (strspn(text + at, "0123456789abcdef") != 16 ||
+            text[at + 16] != ' ' || (letter != 's' && letter != 'c')) {
+            break;
+        }
+        struct fy_tool_row *row = &out->rows[out->n++];
+        memcpy(row->digest, text + at, sizeof row->digest);
+        row->place = letter == 's' ? FY_TOOL_SAME : FY_TOOL_CARRIED;
+    }
+    free(text);
+}
+
+static unsigned
+find_row(const struct fy_tools_known *known, const char digest[16])
+{
+    unsigned i = 0;
+    while (i < known->n && memcmp(known->rows[i].digest, digest, 16) != 0) {
+        i++;
+    }
+    return i;
+}
+
+enum fy_tool_place
+fy_tools_find(const struct fy_tools_known *known, const char *identity)
+{
+    char digest[16];
+    digest_of(identity, digest);
+    unsigned i = find_row(known, digest);
+    return i < known->n ? (enum fy_tool_place)known->rows[i].place
+                        : FY_TOOL_UNKNOWN;
+}
+
+/* Writes the file anew; another run's rows of this moment are lost and found again. */
+static void
+write_tools(const char *prefix, const char *host,
+            const struct fy_tools_known *known)
+{
+    char path[PATH_MAX], next[PATH_MAX + 16], line[20];
+    if (!tools_path(prefix, host, path)) {
+        return;
+    }
+    (void)snprintf(next, sizeof next, "%s.%d", path, (int)getpid());
+    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int status = fd < 0 ? FY_ERR_IO : 0;
+    for (unsigned i = 0; !status && i < known->n; i++) {
+        (void)snprintf(line, sizeof line, "%.16s %c\n", known->rows[i].digest,
+                       known->rows[i].place == FY_TOOL_SAME ? 's' : 'c');
+        status = fy_write_whole(fd, line, 19);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (status || rename(next, path) != 0) {
+        (void)unlink(next);
+    }
+}
+
+void
+fy_tools_keep(const char *prefix, const char *host,
+              struct fy_tools_known *known, const char *identity,
+              enum fy_tool_place place)
+{
+    char digest[16];
+    digest_of(identity, digest);
+    unsigned i = find_row(known, digest);
+    if (i < known->n && known->rows[i].place == (char)place) {
+        return;
+    }
+    if (place == FY_TOOL_UNKNOWN) {
+        if (i == known->n) {
+            return;
+        }
+        known->rows[i] = known->rows[--known->n];
+    } else {
+        if (i == FY_TOOLS_MAX) {
+            i = 0; /* any: it is asked about again */
+        }
+        known->n += i == known->n;
+        memcpy(known->rows[i].digest, digest, sizeof digest);
+        known->rows[i].place = (char)place;
+    }
+    write_tools(prefix, host, known);
+}

@@ -13,4 +13,34 @@ double fy_login_last(const char *prefix, const char *host);
 /* A file that cannot be written is left out. */
 void fy_login_keep(const char *prefix, const char *host, double seconds);
 
+/*
+ * Programs of this host whose place at that host is known: it has the same one, or it has
+ * all files of this one in its store. Rows that turned out wrong are forgotten.
+ */
+enum fy_tool_place {
+    FY_TOOL_UNKNOWN,
+    FY_TOOL_SAME,
+    FY_TOOL_CARRIED,
+};
+enum {
+    FY_TOOLS_MAX = 512,
+};
+struct fy_tools_known {
+    struct fy_tool_row {
+        char digest[16]; /* of an identity, in hexadecimal */
+        char place;      /* enum fy_tool_place */
+    } rows[FY_TOOLS_MAX];
+    unsigned n;
+};
+
+/* Empty where nothing is known. */
+void fy_tools_load(const char *prefix, const char *host,
+                   struct fy_tools_known *out);
+enum fy_tool_place fy_tools_find(const struct fy_tools_known *known,
+                                 const char *identity);
+/* Also in the file; FY_TOOL_UNKNOWN: forgets it. */
+void fy_tools_keep(const char *prefix, const char *host,
+                   struct fy_tools_known *known, const char *identity,
+                   enum fy_tool_place place);
+
 #endif

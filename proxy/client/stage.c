@@ -150,6 +150,9 @@ fy_stage_place(struct stage *stage)
                          connection ? connection->trouble : "");
     } else if (fy_connection_takes(connection, stage)) {
         fy_stage_event(stage, STAGE_IS_TAKEN);
+        if (stage->carry.active) {
+            return; /* fy_stage_prepared() follows */
+        }
         if (stage->prepare.done) {
             fy_stage_prepared(stage, 0);
         } else if (stage->prepare.job || !looks(stage)) {
@@ -198,6 +201,8 @@ fy_stage_prepared(struct stage *stage, int status)
         fy_stage_decline(stage, reason, why);
     } else if (status) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
+    } else if (fy_carry_wait(stage, stage->connection)) {
+        stage->prepare.done = false;
     } else if (stage->state == STAGE_WAIT_INPUT) {
         fy_link_wake(stage->session);
     } else if (!fy_connection_takes(stage->connection, stage)) {
@@ -268,7 +273,7 @@ fy_stage_stream(struct stage *stage)
                fy_connection_takes(stage->connection, stage)) {
         fy_stage_event(stage, STAGE_IS_TAKEN);
         fy_stage_prepared(stage, 0);
-    } else if (stage->prepare.job) {
+    } else if (stage->prepare.job || stage->carry.active) {
         /* The stage goes on when the preparation is done. */
         fy_stage_event(stage, STAGE_IS_TAKEN);
     } else {
@@ -334,6 +339,7 @@ stage_free(struct stage *stage)
     fy_flow_free(stage);
     fy_prepare_forget(stage);
     fy_placement_forget(stage);
+    fy_carry_forget(stage);
     fy_part_forget(stage);
     if (stage->parsed) {
         fy_invocation_clear(&stage->invocation);

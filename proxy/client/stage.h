@@ -10,6 +10,7 @@
 #include "proxy/client/connection.h"
 #include "proxy/client/cost.h"
 #include "proxy/client/session.h"
+#include "proxy/storage/closure.h"
 #include "proxy/wire/compress.h"
 #include "proxy/wire/protocol.h"
 
@@ -155,6 +156,15 @@ struct stage_prepare {
     size_t touched_used;
 };
 
+/* carry.c: its program and all that this needs, at a host with another one. */
+struct stage_carry {
+    struct fy_carrying *active;    /* under way; owns itself */
+    struct connection *connection; /* that all of this is about */
+    bool settled;                  /* it is known whether it must be carried */
+    bool carried;                  /* the request names all of its files */
+    uint64_t bytes;                /* that were sent for it */
+};
+
 /* stage_end.c: its result. */
 struct stage_result {
     bool known;
@@ -198,6 +208,7 @@ struct stage {
     struct stage_order order;
     struct stage_place place;
     struct stage_prepare prepare;
+    struct stage_carry carry;
     struct stage_result result;
 };
 
@@ -320,6 +331,20 @@ bool fy_placement_ask(struct stage *stage);
 bool fy_placement_beats_login(struct stage *stage);
 void fy_placement_forget(struct stage *stage);
 
+/* ---- carry.c */
+
+/* Sends the files of a program that the host has not. A filter that waits for its input
+ * has no connection yet; NULL: the one that it will have, as far as that is clear. False:
+ * there is nothing to wait for; else fy_stage_prepared() follows, or the stage is
+ * declined. */
+bool fy_carry_wait(struct stage *stage, struct connection *connection);
+/* The rows of a request; borrows the paths. Returns their number. */
+uint32_t fy_carry_rows(const struct fy_closure *closure,
+                       struct fy_carried_file rows[FY_CLOSURE_MAX]);
+/* The host has accepted or refused the program. */
+void fy_carry_learn(struct stage *stage, bool accepted);
+void fy_carry_forget(struct stage *stage);
+
 /* ---- prepare.c */
 
 /* fy_stage_prepared() follows. False: it cannot be done. */
@@ -407,6 +432,10 @@ void fy_gather_run(struct fy_gather *gather);
 /* FY_STAGE_NONE: the stage may be asked for. */
 unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
 void fy_gather_free(struct fy_gather *gather);
+/* All files of its program, borrowed; NULL: none are to be carried, or can be. */
+struct fy_closure *fy_gather_closure(const struct fy_gather *gather);
+const char *fy_gather_identity(const struct fy_gather *gather);
+const char *fy_gather_program(const struct fy_gather *gather);
 
 /* The stage goes by owners, and the mount shows its user there as the one here. */
 bool fy_ask_shows_owners(const struct stage *stage,

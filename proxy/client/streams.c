@@ -190,6 +190,7 @@ out_response(struct exchange *exchange, int status,
                                "its output cannot be decoded");
             return;
         }
+        fy_carry_learn(stage, true);
         if (stage->prepare.has_root_hash) {
             for (unsigned i = 0; i < stage->plan.nmounts; i++) {
                 size_t at =
@@ -217,6 +218,9 @@ out_response(struct exchange *exchange, int status,
         reason == FY_STAGE_NOT_ANNOTATED || reason == FY_STAGE_NOT_PARSED ||
         reason == FY_STAGE_FORBIDDEN) {
         reason = FY_STAGE_REFUSED; /* those are said of this host's */
+    }
+    if (reason == FY_STAGE_OTHER_TOOL) {
+        fy_carry_learn(stage, false);
     }
     if (reason == FY_STAGE_OTHER_CONFIG && may_retry(stage)) {
         fy_stage_retry(stage);

@@ -191,9 +191,15 @@ look_at_home(const struct fy_absent_places *places,
     }
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_NO_MAGICLINKS};
-    int named = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-    return look_at_named(named, named < 0 && may_be_there(AT_FDCWD, path),
-                         matching);
+    int top = AT_FDCWD;
+    if (places->image >= 0) {
+        top = places->image;
+        how.resolve |= RESOLVE_IN_ROOT;
+    }
+    int named = (int)syscall(SYS_openat2, top, path, &how, sizeof how);
+    return look_at_named(
+        named, named < 0 && top == AT_FDCWD && may_be_there(AT_FDCWD, path),
+        matching);
 }
 
 /* Instead of a file of /etc a program may have been built to read another, and one
@@ -203,8 +209,9 @@ has_own_settings(const struct fy_absent_places *places,
                  const struct fy_absent *absent)
 {
     char path[PATH_MAX];
-    if (absent->present || strncmp(absent->path, "/etc/", 5) != 0) {
-        return false;
+    if (places->image >= 0 || absent->present ||
+        strncmp(absent->path, "/etc/", 5) != 0) {
+        return false; /* of a program that is carried, the client has looked */
     }
     return !fy_tool_names_settings(places->program, absent->path) ||
            (fy_tool_own_settings(places->program, absent->path, path) &&

@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "annotations/model/model.h"
@@ -21,6 +23,7 @@
 #include "common/path.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/storage/needs.h"
+#include "proxy/storage/store.h"
 #include "proxy/storage/tools.h"
 #include "proxy/wire/temporary.h"
 
@@ -50,7 +53,10 @@ struct check {
     int files[FILES_MAX];
     char *paths[FILES_MAX];
     unsigned nfiles;
-    unsigned nprograms;     /* of these; they are executed */
+    unsigned nprograms; /* of these; they are executed */
+    const char
+        *image;   /* the root of a program that is carried; NULL: it is not */
+    int image_fd; /* likewise; -1 */
     struct fy_names *names; /* NULL: the client's mounts keep none */
     struct fy_sandbox *sandbox;
     unsigned *out_reason;
@@ -563,12 +569,142 @@ check_words(struct check *check)
                                        check->out_reason, check->why);
 }
 
+/* Where a program may stand instead of the client's path: its system's other folders. */
+static const char *const tool_folders[] = {"/usr/bin", "/bin", "/usr/local/bin",
+                                           "/usr/sbin", "/sbin"};
+
+/* Path number i to look at, 0: the client's; false: there are no more. */
+static bool
+tool_path(const char *path, size_t i, char out[PATH_MAX])
+{
+    if (i > sizeof tool_folders / sizeof tool_folders[0]) {
+        return false;
+    }
+    int n = i ? snprintf(out, PATH_MAX, "%s%s", tool_folders[i - 1],
+                         strrchr(path, '/'))
+              : snprintf(out, PATH_MAX, "%s", path);
+    return n > 0 && n < PATH_MAX;
+}
+
+bool
+fy_policy_has_tool(const struct fy_tool *tool)
+{
+    char path[PATH_MAX], other[PATH_MAX], identity[512], found[512];
+    if (!text_of(&tool->path, path, sizeof path) || path[0] != '/' ||
+        !text_of(&tool->identity, identity, sizeof identity)) {
+        return false;
+    }
+    for (size_t i = 0; tool_path(path, i, other); i++) {
+        if (access(other, X_OK) == 0 &&
+            fy_tool_identity(other, found, sizeof found) == 0 &&
+            strcmp(found, identity) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- a program that is carried ------------------------------------------------------- */
+
+struct fy_store *
+fy_policy_store(struct fy_policy *policy, struct fy_buffer *why)
+{
+    if (fy_namespace_kind(policy) == FY_NAMESPACE_NONE) {
+        fy_buffer_add(why,
+                      "its kernel makes no namespace for carried programs");
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&policy->lock);
+    if (!policy->store &&
+        fy_store_open(policy->home, FY_STORE_BYTES, why, &policy->store)) {
+        policy->store = NULL;
+    }
+    struct fy_store *store = policy->store;
+    (void)pthread_mutex_unlock(&policy->lock);
+    return store;
+}
+
+/* A descriptor (O_PATH) of a file of the image. */
+static int
+open_carried(const struct check *check, const char *path)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
+                                      RESOLVE_NO_XDEV};
+    return (int)syscall(SYS_openat2, check->image_fd, path, &how, sizeof how);
+}
+
+static const struct fy_carried_file *
+find_carried(const struct check *check, const char *path)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    for (uint32_t i = 0; i < spec->ncarried; i++) {
+        if (strcmp(spec->carried[i].path.at, path) == 0) {
+            return &spec->carried[i];
+        }
+    }
+    return NULL;
+}
+
+/* The stage may execute a program of the image. */
+static bool
+keep_carried(struct check *check, const char *path)
+{
+    const struct fy_carried_file *file = find_carried(check, path);
+    int fd = file && file->executes ? open_carried(check, path) : -1;
+    check->nprograms++;
+    return fd >= 0 && keep_file(check, fd, path);
+}
+
+/* Has all files of the stage stand in the image, which becomes its root. */
+static int
+carry(struct check *check, const char *program)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    char path[PATH_MAX], beneath[PATH_MAX];
+    struct fy_store *store = fy_policy_store(check->policy, check->why);
+    if (!store) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, NULL, NULL, NULL);
+    }
+    for (uint32_t i = 0; i < spec->ncarried; i++) {
+        const struct fy_carried_file *file = &spec->carried[i];
+        if (!text_of(&file->path, path, sizeof path) ||
+            seen_of(check, path, beneath)) {
+            return refuse(check, FY_STAGE_OTHER_TOOL, "a file that is carried ",
+                          "cannot stand at ", path);
+        }
+        int status = fy_store_show(store, path, file->sha256);
+        if (status) {
+            return refuse(check,
+                          status == FY_ERR_BUSY ? FY_STAGE_BUSY
+                                                : FY_STAGE_OTHER_TOOL,
+                          path,
+                          status == FY_ERR_NOENT  ? " is not in its store"
+                          : status == FY_ERR_BUSY ? " was another one before"
+                                                  : " cannot be carried",
+                          NULL);
+        }
+    }
+    for (unsigned i = 0; i < check->nseen; i++) {
+        if (fy_store_make_point(store, check->seen[i].mount)) {
+            return refuse(check, FY_STAGE_UNCLEAR_PATH, check->seen[i].mount,
+                          " cannot be made in the image", NULL);
+        }
+    }
+    check->image = fy_store_image(store);
+    check->image_fd = open(check->image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (check->image_fd < 0 || !keep_carried(check, program)) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, program,
+                      " is not among what is carried", NULL);
+    }
+    strcpy(check->sandbox->program, program);
+    return 0;
+}
+
 static int
 check_tool(struct check *check)
 {
-    static const char *const folders[] = {"/usr/bin", "/bin", "/usr/local/bin",
-                                          "/usr/sbin", "/sbin"};
-    char path[PATH_MAX], identity[512];
+    char path[PATH_MAX], identity[512], other[PATH_MAX];
     const struct fy_tool *tool = &check->spec->tool;
     if (!text_of(&tool->path, path, sizeof path) || path[0] != '/' ||
         !text_of(&tool->identity, identity, sizeof identity) || !*identity) {
@@ -582,22 +718,16 @@ check_tool(struct check *check)
         return refuse(check, FY_STAGE_OTHER_TOOL, path,
                       " is a script that is no part of the system", NULL);
     }
-    if (is_same_tool(check, path, identity)) {
-        strcpy(check->sandbox->program, path);
-        return 0;
-    }
-    const char *name = strrchr(path, '/') + 1;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        char other[PATH_MAX];
-        int n = snprintf(other, sizeof other, "%s/%s", folders[i], name);
-        if (*name && n > 0 && (size_t)n < sizeof other &&
-            strcmp(other, path) != 0 && is_same_tool(check, other, identity)) {
+    for (size_t i = 0; tool_path(path, i, other); i++) {
+        if (is_same_tool(check, other, identity)) {
             strcpy(check->sandbox->program, other);
             return 0;
         }
     }
-    return refuse(check, FY_STAGE_OTHER_TOOL, path,
-                  " is missing or another version there", NULL);
+    return check->spec->ncarried && !strchr(identity, '+')
+               ? carry(check, path)
+               : refuse(check, FY_STAGE_OTHER_TOOL, path,
+                        " is missing or another version there", NULL);
 }
 
 static const char *
@@ -658,7 +788,8 @@ check_environment(struct check *check)
     char said[200];
     struct fy_buffer buffer;
     fy_buffer_start(&buffer, said, sizeof said);
-    if (!fy_locales_fit(environment, check->invocation->encoded, &buffer)) {
+    if (!check->image && /* else it has the client's */
+        !fy_locales_fit(environment, check->invocation->encoded, &buffer)) {
         return refuse(check, FY_STAGE_OTHER_TOOL, said, " there", NULL);
     }
     return 0;
@@ -668,6 +799,25 @@ static bool
 is_names(const char *path)
 {
     return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
+}
+
+/* One that is carried, or missing on the client; *out_same when the stage sees that. */
+static int
+check_carried(struct check *check, const char *path,
+              const struct fy_config_hash *config, bool *out_same)
+{
+    static const unsigned char none[32];
+    const struct fy_carried_file *file = find_carried(check, path);
+    int fd = open_carried(check, path);
+    bool missing = memcmp(config->sha256, none, sizeof none) == 0;
+    *out_same = missing ? fd < 0 && errno == ENOENT : file && fd >= 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return !*out_same || missing || !file->executes || keep_carried(check, path)
+               ? 0
+               : refuse(check, FY_STAGE_OTHER_CONFIG,
+                        "too many configuration files", NULL, NULL);
 }
 
 /* One of them, of this path; *out_same when it is the client's. */
@@ -710,14 +860,16 @@ check_configs(struct check *check)
     unsigned names = 0;
     int status = 0;
     for (uint32_t i = 0; !status && i < spec->nconfigs; i++) {
-        char text[PATH_MAX], path[PATH_MAX];
+        char text[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
         bool same = false;
         if (!text_of(&spec->configs[i].path, text, sizeof text) ||
             !fy_plain_path(text, path)) {
             status = refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
                             NULL, NULL);
         } else {
-            status = check_config(check, path, &spec->configs[i], &same);
+            status = check->image && !seen_of(check, path, beneath)
+                         ? check_carried(check, path, &spec->configs[i], &same)
+                         : check_config(check, path, &spec->configs[i], &same);
         }
         if (!status && !same) {
             status = refuse(check,
@@ -864,7 +1016,8 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
             status = FY_ERR_IO;
         }
         if (fd >= 0 && fy_needs_linker(fd, linker) == 0 && *linker == '/') {
-            files[n] = open(linker, O_PATH | O_CLOEXEC);
+            files[n] = check->image ? open_carried(check, linker)
+                                    : open(linker, O_PATH | O_CLOEXEC);
             status = files[n] < 0 ? FY_ERR_IO : status;
             n += files[n] >= 0;
         }
@@ -920,7 +1073,7 @@ static bool
 executes(const struct check *check)
 {
     bool some = is_script(check);
-    for (unsigned i = 0; !some && i < check->nfiles; i++) {
+    for (unsigned i = 0; !check->image && !some && i < check->nfiles; i++) {
         struct stat about;
         some = fstat(check->files[i], &about) != 0 ||
                ((about.st_mode & 0111) && !fy_refuse_program(check->files[i]));
@@ -944,7 +1097,7 @@ furnish_now(struct check *check)
                      (check->strangers || !check->invocation->pure);
     const struct fy_namespace *namespace = NULL;
     int temporary = -1;
-    if (equal &&
+    if (equal && !check->image &&
         (fy_namespace_kind(policy) == FY_NAMESPACE_NONE || strangers)) {
         if (!*policy->plain_temporary &&
             fy_temporary_new(policy, policy->plain_temporary,
@@ -963,13 +1116,13 @@ furnish_now(struct check *check)
                       "in a user namespace other users have no names", NULL,
                       NULL);
     } else {
-        int status =
-            fy_namespace_get(policy, check->seen, check->nseen, executes(check),
-                             &namespace, check->out_reason, check->why);
+        int status = fy_namespace_get(policy, check->seen, check->nseen,
+                                      executes(check), check->image, &namespace,
+                                      check->out_reason, check->why);
         if (status) {
             return status;
         }
-        for (unsigned i = 0; i < check->nfiles; i++) {
+        for (unsigned i = 0; !check->image && i < check->nfiles; i++) {
             if (fy_namespace_hides(namespace, check->paths[i])) {
                 return refuse(check, FY_STAGE_OTHER_CONFIG, check->paths[i],
                               " is not seen by stages there", NULL);
@@ -1000,7 +1153,8 @@ furnish_now(struct check *check)
     struct fy_landlock_wish wish = {.seen = check->seen,
                                     .nseen = check->nseen,
                                     .any_program = is_script(check),
-                                    .temporary_fd = temporary};
+                                    .temporary_fd = temporary,
+                                    .image = check->image_fd};
     if (check_programs(check, &wish) != 0) {
         return refuse(check, FY_STAGE_REFUSED,
                       "Landlock rules: ", strerrordesc_np(errno), NULL);
@@ -1026,7 +1180,8 @@ check_absents(struct check *check)
                                             .home =
                                                 variable(check->spec, "HOME"),
                                             .seen = check->seen,
-                                            .nseen = check->nseen};
+                                            .nseen = check->nseen,
+                                            .image = check->image_fd};
     return fy_check_absents(&places, check->invocation, check->out_reason,
                             check->why);
 }
@@ -1070,6 +1225,7 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
         goto free_check;
     }
     check->policy = policy;
+    check->image_fd = -1;
     check->spec = spec;
     check->invocation = invocation;
     check->sandbox = sandbox;
@@ -1085,6 +1241,9 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     }
     for (unsigned i = 0; i < check->nseen; i++) {
         fy_root_close(&check->seen[i].root);
+    }
+    if (check->image_fd >= 0) {
+        close(check->image_fd);
     }
     for (unsigned i = 0; i < check->nfiles; i++) {
         close(check->files[i]);
@@ -1190,6 +1349,7 @@ fy_policy_leave(struct fy_policy *policy)
     if (*policy->temporary) {
         fy_temporary_remove(policy->temporary);
     }
+    fy_store_close(policy->store);
 }
 
 void
@@ -1215,6 +1375,7 @@ fy_policy_free(struct fy_policy *policy)
         fy_temporary_remove(policy->temporary);
         close(policy->temporary_fd);
     }
+    fy_store_close(policy->store);
     (void)pthread_mutex_destroy(&policy->lock);
     free(policy);
 }

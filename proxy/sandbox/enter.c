@@ -10,6 +10,7 @@
  */
 #include "config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -20,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "proxy/sandbox/policy.h"
 
 struct ruleset_attributes { /* as of ABI 6 */
@@ -127,6 +129,34 @@ allow(unsigned version, int ruleset, int fd, uint64_t access)
                : FY_ERR_IO;
 }
 
+/* Lets files of the image be read; not its root, since all mounts in it lie beneath. */
+static int
+allow_image(unsigned version, int ruleset, int image)
+{
+    static const char *const others[] = {".",   "..",  "proc",
+                                         "sys", "dev", "tmp"};
+    DIR *dir = fy_folder_open(image, ".");
+    const struct dirent *entry;
+    int status = dir ? 0 : FY_ERR_IO;
+    while (!status && (entry = readdir(dir))) {
+        bool other = false;
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+            other = other || strcmp(entry->d_name, others[i]) == 0;
+        }
+        int fd = other ? -1
+                       : openat(image, entry->d_name,
+                                O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0) {
+            status = allow(version, ruleset, fd, READ);
+            close(fd);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    return status;
+}
+
 int
 fy_landlock_ruleset(const struct fy_policy *policy,
                     const struct fy_landlock_wish *wish, int *out)
@@ -156,6 +186,9 @@ fy_landlock_ruleset(const struct fy_policy *policy,
     for (unsigned i = 0; !status && i < wish->nseen; i++) {
         status = allow(version, ruleset, wish->seen[i].root.fd,
                        wish->seen[i].writes ? ANYTHING : READ);
+    }
+    if (!status && wish->image >= 0) {
+        status = allow_image(version, ruleset, wish->image);
     }
     if (!status && wish->temporary_fd >= 0) {
         status = allow(version, ruleset, wish->temporary_fd, ANYTHING);

@@ -44,7 +44,8 @@ struct plan {
     unsigned nseen;
     const char *temporary; /* private folder for /tmp */
     bool executes;         /* code on the mounts may be run */
-    bool bound;            /* ends with the thread that forks it */
+    const char *image; /* the folder that becomes the root; "": the host's */
+    bool bound;        /* ends with the thread that forks it */
     uid_t uid;
     gid_t gid;
 };
@@ -437,6 +438,39 @@ look_at(const struct fy_seen *seen, struct failure *failure)
     return true;
 }
 
+/* Makes the image the root. It has the folders of the mounts already, and shows what is
+ * added to it later. */
+static bool
+enter_image(const char *image, struct failure *failure)
+{
+    static const char *const shared[] = {"/proc", "/sys", "/dev"};
+    enum {
+        SHARED = sizeof shared / sizeof *shared
+    };
+    int trees[SHARED], root = clone_tree(AT_FDCWD, image, 0);
+    bool good = root >= 0;
+    for (unsigned i = 0; i < SHARED; i++) {
+        trees[i] = clone_tree(AT_FDCWD, shared[i], AT_RECURSIVE);
+        good = good && trees[i] >= 0;
+    }
+    if (!good || attach(root, image) != 0 || fchdir(root) != 0) {
+        return failed(failure, "the image of the client's files");
+    }
+    for (unsigned i = 0; i < SHARED; i++) {
+        if (syscall(SYS_move_mount, trees[i], "", root, shared[i] + 1,
+                    MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+            return failed(failure, shared[i]);
+        }
+        close(trees[i]);
+    }
+    if (syscall(SYS_pivot_root, ".", ".") != 0 ||
+        umount2(".", MNT_DETACH) != 0 || chdir("/") != 0) {
+        return failed(failure, "a root of its own");
+    }
+    close(root);
+    return true;
+}
+
 static bool
 build(const struct plan *plan, struct failure *failure)
 {
@@ -454,6 +488,9 @@ build(const struct plan *plan, struct failure *failure)
         return failed(failure, "copies of mounts");
     }
     protect(plan, trees, temporaries);
+    if (*plan->image && !enter_image(plan->image, failure)) {
+        return false;
+    }
     if (attach(temporaries[0], "/tmp") != 0) {
         return failed(failure, "a private /tmp");
     }
@@ -516,7 +553,7 @@ keep_descriptors(int a, int b)
 
 /* What the child is told; the mounts follow. */
 struct order {
-    char temporary[PATH_MAX];
+    char temporary[PATH_MAX], image[PATH_MAX];
     unsigned nseen;
     bool executes;
 };
@@ -552,6 +589,7 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     plan->nseen = order.nseen;
     plan->temporary = order.temporary;
     plan->executes = order.executes;
+    plan->image = order.image;
     (void)build(plan, &failure);
     char go;
     if (!fy_write_whole(to_parent, &failure, sizeof failure)) {
@@ -681,6 +719,7 @@ tell_spare(const struct fy_spare *spare, const struct plan *plan,
     order.nseen = plan->nseen;
     order.executes = plan->executes;
     strcpy(order.temporary, plan->temporary);
+    strcpy(order.image, plan->image);
     if (fy_write_whole(spare->down, &order, sizeof order) ||
         fy_write_whole(spare->down, plan->seen,
                        plan->nseen * sizeof *plan->seen) ||
@@ -781,9 +820,10 @@ hash_all_below(const struct fy_seen *seen, unsigned nseen)
 
 static bool
 shows(const struct fy_namespace *namespace, const struct fy_seen *seen,
-      unsigned nseen, bool executes)
+      unsigned nseen, bool executes, bool image)
 {
-    bool same = namespace->nshown == nseen && namespace->executes == executes;
+    bool same = namespace->nshown == nseen && namespace->executes == executes &&
+                namespace->image == image;
     for (unsigned i = 0; same && i < nseen; i++) {
         const struct fy_shown *shown = &namespace->shown[i];
         same = shown->device == seen[i].root.device &&
@@ -831,13 +871,14 @@ free_namespace(struct fy_policy *policy)
 
 int
 fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
-                 unsigned nseen, bool executes, const struct fy_namespace **out,
-                 unsigned *out_reason, struct fy_buffer *why)
+                 unsigned nseen, bool executes, const char *image,
+                 const struct fy_namespace **out, unsigned *out_reason,
+                 struct fy_buffer *why)
 {
     for (unsigned i = 0; i < policy->nnamespaces; i++) {
         struct fy_namespace *namespace = &policy->namespaces[i];
-        if (shows(namespace, seen, nseen, executes) && !namespace->stale &&
-            is_current(policy, namespace, seen, nseen)) {
+        if (shows(namespace, seen, nseen, executes, image) &&
+            !namespace->stale && is_current(policy, namespace, seen, nseen)) {
             *out = namespace;
             return 0;
         }
@@ -864,6 +905,7 @@ fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
                         .seen = seen,
                         .nseen = nseen,
                         .temporary = temporary,
+                        .image = image ? image : "",
                         .executes = executes};
     struct failure failure;
     namespace->mounts_below = hash_all_below(seen, nseen);
@@ -892,6 +934,7 @@ fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
     }
     namespace->nshown = nseen;
     namespace->executes = executes;
+    namespace->image = image;
     namespace->stale = false;
     if (namespace == &policy->namespaces[policy->nnamespaces]) {
         policy->nnamespaces++;

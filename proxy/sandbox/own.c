@@ -32,7 +32,7 @@ fy_policy_own(struct fy_policy *policy, int root, bool writes, int *out_ruleset)
     seen->root.fd = root;
     seen->writes = writes;
     const struct fy_landlock_wish wish = {
-        .seen = seen, .nseen = 1, .temporary_fd = -1, .own = true};
+        .seen = seen, .nseen = 1, .temporary_fd = -1, .image = -1, .own = true};
     int status = fy_landlock_ruleset(policy, &wish, out_ruleset);
     free(seen);
     return status;

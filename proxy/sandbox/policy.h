@@ -52,6 +52,7 @@ struct fy_namespace {
     } shown[FY_MAX_SEEN];
     unsigned nshown;
     bool executes;           /* code on the mounts and in /tmp may be run */
+    bool image;              /* its root is the store's image, not the host's */
     int fds[FY_NAMESPACES];  /* user, mnt, net, ipc in this order; -1: none */
     int temporary_fd;        /* the private /tmp, O_PATH */
     uint64_t mounts_below;   /* hash of the host's mounts below the roots */
@@ -91,6 +92,7 @@ struct fy_policy {
         uint64_t access;
     } system[FY_MAX_SYSTEM];
     unsigned nsystem;
+    struct fy_store *store; /* opened when it is first needed */
 };
 
 struct fy_sandbox {
@@ -173,6 +175,7 @@ struct fy_absent_places {
     const char *home;    /* its HOME, which may be on one of its mounts */
     struct fy_seen *seen;
     unsigned nseen;
+    int image; /* the root of a program that is carried, O_PATH; -1: the host's */
 };
 
 /*
@@ -242,9 +245,10 @@ enum fy_namespace_kind fy_namespace_kind(struct fy_policy *policy);
 void fy_namespace_drop(struct fy_policy *policy);
 /* Finds or makes the namespace of mounts, none beneath another, in the order of
  * their names; borrowed. Unless it `executes', no code on them or in /tmp is mapped,
- * as far as the kernel can. FY_ERR_UNSUPPORTED with reason. */
+ * as far as the kernel can. `image': the folder that is its root (store.h), or NULL.
+ * FY_ERR_UNSUPPORTED with reason. */
 int fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
-                     unsigned nseen, bool executes,
+                     unsigned nseen, bool executes, const char *image,
                      const struct fy_namespace **out, unsigned *out_reason,
                      struct fy_buffer *why) FY_MUST_CHECK;
 /* Whether a file of the host cannot be seen in it by its path. */
@@ -279,6 +283,7 @@ struct fy_landlock_wish {
     bool any_program; /* those of the system's folders are executed */
     bool own;         /* nothing of the system's */
     int temporary_fd; /* -1: none; all rights */
+    int image;        /* -1: none; a root whose files are read */
     const int *files; /* more files to be read and executed */
     unsigned nfiles;
 };

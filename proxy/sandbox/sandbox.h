@@ -23,6 +23,7 @@
 #include "proxy/wire/reason.h"
 #include "proxy/wire/spec.h"
 
+struct fy_store;
 struct fy_policy; /* of one proxy: kernel features, namespaces; any thread */
 
 /*
@@ -50,6 +51,13 @@ int fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
                         unsigned *out_reason,
                         struct fy_buffer *why) FY_MUST_CHECK;
 
+/* The store, opened now if it was not; NULL with `why': this host can run no program that
+ * is carried. Any thread. */
+struct fy_store *fy_policy_store(struct fy_policy *policy,
+                                 struct fy_buffer *why);
+/* Returns true if this host has the very program. Starts a process; any thread. */
+bool fy_policy_has_tool(const struct fy_tool *tool);
+
 /* Everything the child needs, made by the check; owned by the caller. */
 struct fy_sandbox;
 
@@ -57,7 +65,8 @@ struct fy_sandbox;
  * Whether the stage may run on this host: the mount's root is opened once and held, the
  * working folder and every operand resolve beneath it (openat2, RESOLVE_BENEATH |
  * RESOLVE_NO_MAGICLINKS), output files' parents too, the tool exists with the same
- * identity, implicit inputs are equal.
+ * identity, implicit inputs are equal; or all that the tool needs
+ * is in the store, and is its root then.
  * May wait for a file system; any thread, also several at a time.
  * Opens FY_STREAM_FILE streams: fds in out_files[0..2], -1 for the others.
  * 0: new sandbox. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.

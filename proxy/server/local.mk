@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libfyproxy_la_SOURCES += \
 	proxy/server/admit.c \
+	proxy/server/carry.c \
 	proxy/server/descent.c \
 	proxy/server/end.c \
 	proxy/server/exchange.c \

@@ -17,7 +17,9 @@
 #include "proxy/wire/protocol.h"
 
 enum {
-    SMALL_BODY_BYTES = 1 << 20, /* of a hello or a probe */
+    SMALL_BODY_BYTES =
+        1 << 20,             /* of a hello, a probe or a question about files */
+    STORED_BYTES = 48 << 20, /* of a file for the store */
     RECEIVING_BYTES = 64 << 20, /* of all bodies that are not complete */
     LAST_SIGNAL = 64,
 };
@@ -218,7 +220,9 @@ post_data(struct fy_exchange *exchange, const char *bytes, size_t n)
     if (exchange->responded) {
         return;
     }
-    if (body_add(exchange, bytes, n, SMALL_BODY_BYTES)) {
+    if (body_add(exchange, bytes, n,
+                 exchange->kind == FY_EXCHANGE_STORE ? STORED_BYTES
+                                                     : SMALL_BODY_BYTES)) {
         fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                            "the body is too large");
     } else {
@@ -270,6 +274,11 @@ on_request(void *context, int32_t stream, const char *method, const char *path,
         window = FY_SERVER_INPUT_BYTES;
     } else if (post && strcmp(path, FY_PATH_FILES) == 0) {
         exchange->kind = FY_EXCHANGE_FILES;
+    } else if (post && strcmp(path, FY_PATH_CARRY) == 0) {
+        exchange->kind = FY_EXCHANGE_CARRY;
+    } else if (post && strcmp(path, FY_PATH_STORE) == 0) {
+        exchange->kind = FY_EXCHANGE_STORE;
+        window = FY_SERVER_STORE_BYTES;
     } else {
         get(exchange, path);
         return;
@@ -291,7 +300,9 @@ on_data(void *context, int32_t stream, void *user, const void *bytes, size_t n)
     } else if (exchange->kind == FY_EXCHANGE_FILES) {
         files_data(exchange, bytes, n);
     } else if (exchange->kind == FY_EXCHANGE_HELLO ||
-               exchange->kind == FY_EXCHANGE_PROBE) {
+               exchange->kind == FY_EXCHANGE_PROBE ||
+               exchange->kind == FY_EXCHANGE_CARRY ||
+               exchange->kind == FY_EXCHANGE_STORE) {
         post_data(exchange, bytes, n);
     }
 }
@@ -330,6 +341,10 @@ on_end(void *context, int32_t stream, void *user,
         fy_server_hello(exchange, body, exchange->body_bytes);
     } else if (exchange->kind == FY_EXCHANGE_PROBE) {
         fy_server_probe(exchange, body, exchange->body_bytes);
+    } else if (exchange->kind == FY_EXCHANGE_CARRY) {
+        fy_server_carry(exchange, body, exchange->body_bytes);
+    } else if (exchange->kind == FY_EXCHANGE_STORE) {
+        fy_server_store(exchange, body, exchange->body_bytes);
     }
 }
 

@@ -37,6 +37,8 @@ enum fy_exchange_kind {
     FY_EXCHANGE_STDERR,
     FY_EXCHANGE_TOUCHED,
     FY_EXCHANGE_FILES,
+    FY_EXCHANGE_CARRY,
+    FY_EXCHANGE_STORE,
 };
 
 /* One stream of the wire. */
@@ -286,6 +288,9 @@ uint64_t fy_signals_add(uint64_t signals, int signal);
 void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
 /* Later, by a job. */
 void fy_server_probe(struct fy_exchange *exchange, const char *bytes, size_t n);
+/* carry.c: the files of a program that this host lacks; one of them. Later, by jobs. */
+void fy_server_carry(struct fy_exchange *exchange, const char *bytes, size_t n);
+void fy_server_store(struct fy_exchange *exchange, const char *bytes, size_t n);
 /* Load of the last minute per core. */
 double fy_server_load(const struct fy_server *server);
 
@@ -320,6 +325,7 @@ void fy_pump_in_settle(struct fy_server_stage *stage);
 enum {
     /* What the client may send ahead of the stage's reading. */
     FY_SERVER_INPUT_BYTES = 1 << 20,
+    FY_SERVER_STORE_BYTES = 4 << 20, /* of a file for the store, at once */
 };
 
 /* ---- result.c: the trailers ----------------------------------------------------- */

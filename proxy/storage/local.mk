@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libfyproxy_la_SOURCES += \
+	proxy/storage/closure.c \
+	proxy/storage/closure.h \
 	proxy/storage/configs.c \
 	proxy/storage/control.c \
 	proxy/storage/control.h \
@@ -16,6 +18,8 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/needs.c \
 	proxy/storage/needs.h \
 	proxy/storage/sshfs.c \
+	proxy/storage/store.c \
+	proxy/storage/store.h \
 	proxy/storage/tools.c \
 	proxy/storage/tools.h \
 	proxy/storage/work.c \

@@ -15,6 +15,8 @@
     X(PROBE, "POST", "/probe")                           \
     X(STAGE, "POST", "/stage")                           \
     X(FILES, "POST", "/files")                           \
+    X(CARRY, "POST", "/carry")                           \
+    X(STORE, "POST", "/store")                           \
     X(STDERR, "GET", "/stage/N/stderr")                  \
     X(SIGNAL, "GET", "/stage/N/signal?S")                \
     X(WINDOW, "GET", "/stage/N/window?rows=R&columns=C") \
@@ -40,6 +42,8 @@
 #define FY_PATH_PROBE "/probe"
 #define FY_PATH_STAGE "/stage"
 #define FY_PATH_FILES "/files"
+#define FY_PATH_CARRY "/carry"
+#define FY_PATH_STORE "/store"
 
 #define FY_FIELD_ENCODING      "ferry-encoding"
 #define FY_FIELD_REASON        "ferry-reason"

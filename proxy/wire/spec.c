@@ -67,6 +67,26 @@ static const struct fy_spec_field config_fields[] = {
 };
 SHAPE(config, "config", fy_config_hash);
 
+static const struct fy_spec_field carried_fields[] = {
+    F(fy_carried_file, "path", FY_SPEC_BYTES, true, path),
+    F(fy_carried_file, "sha256", FY_SPEC_HASH, true, sha256),
+    F(fy_carried_file, "executes", FY_SPEC_BOOLEAN, false, executes),
+};
+SHAPE(carried, "carried", fy_carried_file);
+
+static const struct fy_spec_field carry_fields[] = {
+    M(fy_carry, "tool", true, tool, &tool_shape),
+    A(fy_carry, "carried", FY_SPEC_MAPS, true, carried, ncarried,
+      &carried_shape),
+};
+SHAPE(carry, "carry", fy_carry);
+
+static const struct fy_spec_field carry_result_fields[] = {
+    F(fy_carry_result, "same", FY_SPEC_BOOLEAN, true, same),
+    F(fy_carry_result, "lacks", FY_SPEC_BINARY, true, lacks),
+};
+SHAPE(carry_result, "carry-result", fy_carry_result);
+
 static const struct fy_spec_field mount_fields[] = {
     F(fy_mount_spec, "mount", FY_SPEC_BYTES, true, mount),
     F(fy_mount_spec, "root", FY_SPEC_BYTES, true, root),
@@ -101,6 +121,8 @@ static const struct fy_spec_field stage_fields[] = {
     F(fy_stage_spec, "compress", FY_SPEC_BOOLEAN, false, compress),
     A(fy_stage_spec, "configs", FY_SPEC_MAPS, false, configs, nconfigs,
       &config_shape),
+    A(fy_stage_spec, "carried", FY_SPEC_MAPS, false, carried, ncarried,
+      &carried_shape),
 };
 SHAPE(stage, "stage", fy_stage_spec);
 
@@ -184,9 +206,10 @@ bool
 fy_spec_key(unsigned i, struct fy_spec_key *out)
 {
     static const struct fy_spec_shape *const shapes[] = {
-        &hello_shape,   &stage_shape,  &mount_shape, &tool_shape,
-        &stream_shape,  &config_shape, &probe_shape, &probe_result_shape,
-        &touched_shape, &folder_shape, &told_shape,  &file_shape,
+        &hello_shape,   &stage_shape,  &mount_shape,        &tool_shape,
+        &stream_shape,  &config_shape, &probe_shape,        &probe_result_shape,
+        &touched_shape, &folder_shape, &told_shape,         &file_shape,
+        &carried_shape, &carry_shape,  &carry_result_shape,
     };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         if (i < shapes[s]->n) {
@@ -345,6 +368,49 @@ fy_probe_result_decode(char *bytes, size_t n, struct fy_probe_result *out,
 {
     struct fy_probe_result result = {0};
     int status = fy_spec_decode(&probe_result_shape, bytes, n, &result, why);
+    if (!status) {
+        *out = result;
+    }
+    return status;
+}
+
+int
+fy_carry_encode(const struct fy_carry *carry, char **out, size_t *out_bytes)
+{
+    return fy_spec_encode(&carry_shape, carry, out, out_bytes);
+}
+
+int
+fy_carry_decode(char *bytes, size_t n, struct fy_carry *out,
+                struct fy_buffer *why)
+{
+    struct fy_carry carry = {0};
+    int status = fy_spec_decode(&carry_shape, bytes, n, &carry, why);
+    if (!status) {
+        *out = carry;
+    }
+    return status;
+}
+
+void
+fy_carry_clear(struct fy_carry *carry)
+{
+    fy_spec_clear(&carry_shape, carry);
+}
+
+int
+fy_carry_result_encode(const struct fy_carry_result *result, char **out,
+                       size_t *out_bytes)
+{
+    return fy_spec_encode(&carry_result_shape, result, out, out_bytes);
+}
+
+int
+fy_carry_result_decode(char *bytes, size_t n, struct fy_carry_result *out,
+                       struct fy_buffer *why)
+{
+    struct fy_carry_result result = {0};
+    int status = fy_spec_decode(&carry_result_shape, bytes, n, &result, why);
     if (!status) {
         *out = result;
     }

@@ -60,6 +60,13 @@ struct fy_config_hash { /* an implicit input on the client */
     unsigned char sha256[32]; /* all zero: does not exist there */
 };
 
+/* A file that the storage host has in its store, or lacks, and its path on the client. */
+struct fy_carried_file {
+    struct fy_bytes path;
+    unsigned char sha256[32];
+    bool executes;
+};
+
 struct fy_mount_spec {
     struct fy_bytes mount; /* the client's mount point */
     struct fy_bytes root;  /* what it is on the storage host */
@@ -92,6 +99,10 @@ struct fy_stage_spec {
     bool compress;   /* zstd on the body of the response */
     struct fy_config_hash *configs;
     uint32_t nconfigs;
+    /* All that the program needs, where the storage host has another one: it runs with
+     * these files instead; owned array. */
+    struct fy_carried_file *carried;
+    uint32_t ncarried;
 };
 
 /* Both: sent by the client as the body of POST /hello and answered likewise. */
@@ -118,6 +129,17 @@ struct fy_probe {
 struct fy_probe_result {
     uint64_t bytes, files;
     bool complete; /* false: the walk was cut short */
+};
+
+/* POST /carry: whether a program must be carried, and which of its files are missing. */
+struct fy_carry {
+    struct fy_tool tool;
+    struct fy_carried_file *carried; /* owned array */
+    uint32_t ncarried;
+};
+struct fy_carry_result {
+    bool same;             /* the storage host has the very program */
+    struct fy_bytes lacks; /* a byte for each file: 1, it is missing */
 };
 
 /* GET /stage/N/touched: files and folders that the stage changed, as the client
@@ -177,7 +199,7 @@ int fy_hello_decode(char *bytes, size_t n, struct fy_hello *out,
 
 /*
  * Each as above. The clear functions free the arrays, not the bytes that were decoded; a
- * probe result has nothing to clear.
+ * probe result and a carry result have nothing to clear.
  */
 int fy_probe_encode(const struct fy_probe *probe, char **out,
                     size_t *out_bytes) FY_MUST_CHECK;
@@ -187,6 +209,15 @@ void fy_probe_clear(struct fy_probe *probe);
 int fy_probe_result_encode(const struct fy_probe_result *result, char **out,
                            size_t *out_bytes) FY_MUST_CHECK;
 int fy_probe_result_decode(char *bytes, size_t n, struct fy_probe_result *out,
+                           struct fy_buffer *why) FY_MUST_CHECK;
+int fy_carry_encode(const struct fy_carry *carry, char **out,
+                    size_t *out_bytes) FY_MUST_CHECK;
+int fy_carry_decode(char *bytes, size_t n, struct fy_carry *out,
+                    struct fy_buffer *why) FY_MUST_CHECK;
+void fy_carry_clear(struct fy_carry *carry);
+int fy_carry_result_encode(const struct fy_carry_result *result, char **out,
+                           size_t *out_bytes) FY_MUST_CHECK;
+int fy_carry_result_decode(char *bytes, size_t n, struct fy_carry_result *out,
                            struct fy_buffer *why) FY_MUST_CHECK;
 int fy_touched_encode(const struct fy_touched *touched, char **out,
                       size_t *out_bytes) FY_MUST_CHECK;

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that a host has not, or has otherwise: it is asked which of their files it
+ * lacks, these are sent, and the stage is asked for afterwards. One program at a time for
+ * each connection, so that files which many need are sent once. A program that the host had
+ * in an earlier run is not asked about again (logins.h).
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/debug.h"
+#include "common/sha256.h"
+#include "common/whole.h"
+#include "proxy/client/stage.h"
+#include "proxy/storage/closure.h"
+#include "proxy/storage/work.h"
+#include "proxy/wire/protocol.h"
+
+enum {
+    RESULT_BYTES = 64 << 10,
+    HASH_BYTES = 32,
+    PIECE_BYTES = 256 << 10, /* that are queued at once */
+};
+
+/* The program of one stage. It lives until all its exchanges are closed. */
+struct fy_carrying {
+    struct fy_carrying *next; /* of its connection */
+    struct connection *connection;
+    struct stage *stage; /* NULL: it is gone, or waits no more */
+    struct fy_closure *closure;
+    struct exchange ask;
+    bool asks, answered, failed;
+    int status; /* of the answer */
+    char result[RESULT_BYTES + 1];
+    size_t used;
+    struct fy_bytes lacks;
+    unsigned file;  /* the next that is looked at */
+    unsigned open;  /* files on their way */
+    uint64_t bytes; /* that were sent */
+    char identity[256], why[256];
+};
+
+/* One file: read in a thread, then sent. */
+struct upload {
+    struct fy_work work;
+    struct fy_carrying *carrying;
+    struct exchange exchange;
+    const struct fy_closure_file *file;
+    char *bytes; /* the hash, then the file */
+    size_t n, sent;
+    int status; /* of the answer; 0: none */
+};
+
+static void go_on(struct fy_carrying *carrying);
+
+static void
+fail(struct fy_carrying *carrying, const char *why)
+{
+    if (!carrying->failed) {
+        carrying->failed = true;
+        (void)snprintf(carrying->why, sizeof carrying->why, "%s", why);
+    }
+}
+
+static const char *
+why_of(const struct fy_wire_pair *pairs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(pairs[i].name, FY_FIELD_WHY) == 0) {
+            return pairs[i].value;
+        }
+    }
+    return "its files cannot be carried";
+}
+
+/* ---- one file ---------------------------------------------------------------------- */
+
+static void
+upload_free(struct fy_work *work)
+{
+    struct upload *upload = (struct upload *)work;
+    fy_closure_free(upload->carrying->closure);
+    free(upload->bytes);
+    free(upload);
+}
+
+static void
+upload_run(struct fy_work *work)
+{
+    struct upload *upload = (struct upload *)work;
+    unsigned char found[HASH_BYTES];
+    size_t n = 0;
+    char *bytes = fy_read_file(upload->file->path, FY_CLOSURE_MAX_BYTES, &n);
+    char *whole = bytes ? malloc(HASH_BYTES + n) : NULL;
+    if (whole) {
+        fy_sha256_of(bytes, n, found);
+        memcpy(whole, upload->file->sha256, HASH_BYTES);
+        memcpy(whole + HASH_BYTES, bytes, n);
+        if (memcmp(found, upload->file->sha256, sizeof found) == 0) {
+            upload->bytes = whole;
+            upload->n = HASH_BYTES + n;
+            whole = NULL;
+        }
+    }
+    free(whole);
+    free(bytes);
+}
+
+static struct upload *
+of_exchange(struct exchange *exchange)
+{
+    return (struct upload *)((char *)exchange -
+                             offsetof(struct upload, exchange));
+}
+
+static void
+upload_room(struct exchange *exchange)
+{
+    struct upload *upload = of_exchange(exchange);
+    struct fy_wire *wire =
+        exchange->connection ? exchange->connection->wire : NULL;
+    size_t room = wire ? fy_wire_room(wire, exchange->stream) : 0;
+    while (room > 0 && upload->sent < upload->n) {
+        size_t n = upload->n - upload->sent;
+        n = n < room ? n : room;
+        n = n < PIECE_BYTES ? n : PIECE_BYTES;
+        if (fy_wire_send(wire, exchange->stream, upload->bytes + upload->sent,
+                         n)) {
+            fy_wire_cancel(wire, exchange->stream);
+            return;
+        }
+        upload->sent += n;
+        upload->carrying->bytes += n;
+        room = fy_wire_room(wire, exchange->stream);
+        if (upload->sent == upload->n &&
+            fy_wire_finish(wire, exchange->stream, NULL, 0)) {
+            fy_wire_cancel(wire, exchange->stream);
+        }
+    }
+    if (upload->sent == upload->n) {
+        go_on(upload->carrying); /* the next one follows at once */
+    }
+}
+
+static void
+upload_response(struct exchange *exchange, int status,
+                const struct fy_wire_pair *pairs, size_t n)
+{
+    struct upload *upload = of_exchange(exchange);
+    upload->status = status;
+    if (status != 200) {
+        fail(upload->carrying, why_of(pairs, n));
+    }
+}
+
+static void
+upload_closed(struct exchange *exchange, uint32_t error)
+{
+    struct upload *upload = of_exchange(exchange);
+    struct fy_carrying *carrying = upload->carrying;
+    (void)error;
+    if (upload->status == 0) {
+        fail(carrying, "the connection broke");
+    }
+    carrying->open--;
+    upload_free(&upload->work);
+    go_on(carrying);
+}
+
+static void
+upload_done(struct fy_work *work)
+{
+    struct upload *upload = (struct upload *)work;
+    struct fy_carrying *carrying = upload->carrying;
+    upload->exchange.response = upload_response;
+    upload->exchange.room = upload_room;
+    upload->exchange.closed = upload_closed;
+    if (!upload->bytes) {
+        fail(carrying, "a file of the program has changed");
+    } else if (!carrying->connection->wire || carrying->connection->broken ||
+               fy_connection_request(carrying->connection, FY_PATH_STORE, true,
+                                     &upload->exchange)) {
+        fail(carrying, "the connection broke");
+    } else {
+        upload_room(&upload->exchange);
+        return;
+    }
+    carrying->open--;
+    upload_free(work);
+    go_on(carrying);
+}
+
+/* Starts the next file. */
+static bool
+upload_start(struct fy_carrying *carrying, const struct fy_closure_file *file)
+{
+    struct upload *upload = calloc(1, sizeof *upload);
+    if (!upload) {
+        return false;
+    }
+    upload->work =
+        (struct fy_work){.run = upload_run, .done = upload_done, .drop = NULL};
+    upload->carrying = carrying;
+    upload->file = file;
+    carrying->closure->users++;
+    if (fy_pool_submit(carrying->connection->session->pool, &upload->work)) {
+        upload_free(&upload->work);
+        return false;
+    }
+    carrying->open++;
+    return true;
+}
+
+/* ---- the program -------------------------------------------------------------------- */
+
+static void
+ask_response(struct exchange *exchange, int status,
+             const struct fy_wire_pair *pairs, size_t n)
+{
+    struct fy_carrying *carrying =
+        (struct fy_carrying *)((char *)exchange -
+                               offsetof(struct fy_carrying, ask));
+    carrying->status = status;
+    if (status != 200) {
+        fail(carrying, why_of(pairs, n));
+    }
+}
+
+static void
+ask_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    struct fy_carrying *carrying =
+        (struct fy_carrying *)((char *)exchange -
+                               offsetof(struct fy_carrying, ask));
+    if (n <= RESULT_BYTES - carrying->used) {
+        memcpy(carrying->result + carrying->used, bytes, n);
+        carrying->used += n;
+    }
+}
+
+static void
+ask_closed(struct exchange *exchange, uint32_t error)
+{
+    struct fy_carrying *carrying =
+        (struct fy_carrying *)((char *)exchange -
+                               offsetof(struct fy_carrying, ask));
+    struct fy_carry_result result;
+    struct connection *connection = carrying->connection;
+    carrying->asks = false;
+    carrying->answered = true;
+    if (carrying->failed) {
+        /* It was refused. */
+    } else if (error || carrying->status != 200 ||
+               fy_carry_result_decode(carrying->result, carrying->used, &result,
+                                      NULL)) {
+        fail(carrying, "the connection broke");
+    } else if (result.same) {
+        fy_tools_keep(connection->session->logins, connection->name,
+                      &connection->tools, carrying->identity, FY_TOOL_SAME);
+    } else if (result.lacks.n != carrying->closure->n) {
+        fail(carrying, "its host answers with nonsense");
+    } else {
+        carrying->lacks = result.lacks;
+    }
+    go_on(carrying);
+}
+
+static bool
+ask(struct fy_carrying *carrying)
+{
+    const struct stage *stage = carrying->stage;
+    struct fy_carried_file rows[FY_CLOSURE_MAX];
+    const char *program = fy_gather_program(stage->prepare.gather);
+    struct fy_carry carry = {
+        .tool = {.path = {program, strlen(program)},
+                 .identity = {carrying->identity, strlen(carrying->identity)}},
+        .carried = rows,
+        .ncarried = fy_carry_rows(carrying->closure, rows),
+    };
+    char *body;
+    size_t n;
+    if (fy_carry_encode(&carry, &body, &n)) {
+        return false;
+    }
+    carrying->ask.response = ask_response;
+    carrying->ask.data = ask_data;
+    carrying->ask.closed = ask_closed;
+    if (!carrying->connection->wire || carrying->connection->broken ||
+        fy_connection_request(carrying->connection, FY_PATH_CARRY, true,
+                              &carrying->ask)) {
+        free(body);
+        return false;
+    }
+    struct fy_wire *wire = carrying->connection->wire;
+    int32_t stream = carrying->ask.stream;
+    carrying->asks = true;
+    if (fy_wire_grant(wire, stream, RESULT_BYTES) ||
+        fy_wire_send(wire, stream, body, n) ||
+        fy_wire_finish(wire, stream, NULL, 0)) {
+        fy_wire_cancel(wire, stream); /* `closed' follows */
+    }
+    free(body);
+    return true;
+}
+
+/* The next program of the connection has its turn. */
+static void
+finish(struct fy_carrying *carrying)
+{
+    struct connection *connection = carrying->connection;
+    struct stage *stage = carrying->stage;
+    bool failed = carrying->failed, carried = carrying->lacks.n > 0;
+    char why[sizeof carrying->why];
+    connection->carrying = carrying->next;
+    (void)snprintf(why, sizeof why, "%s", carrying->why);
+    fy_debug(CLIENT, "%s: %s, %llu bytes sent%s%s", carrying->identity,
+             failed    ? "not carried"
+             : carried ? "carried"
+                       : "the same",
+             (unsigned long long)carrying->bytes, failed ? ": " : "", why);
+    if (stage) {
+        stage->carry.active = NULL;
+        stage->carry.settled = true;
+        stage->carry.carried = carried && !failed;
+        stage->carry.bytes = carrying->bytes;
+    }
+    /* An older ferry there knows nothing of it, and judges by itself. */
+    bool unknown = carrying->status == 404;
+    bool lost = failed && carrying->status == 0;
+    fy_closure_free(carrying->closure);
+    free(carrying);
+    if (connection->carrying) {
+        go_on(connection->carrying);
+    }
+    if (!stage) {
+        return;
+    }
+    if (failed && !unknown && !lost) {
+        connection->session->calls->decline(stage, FY_STAGE_OTHER_TOOL, why);
+        return;
+    }
+    stage->carry.settled = !lost;
+    connection->session->calls->prepared(stage, 0);
+}
+
+static void
+go_on(struct fy_carrying *carrying)
+{
+    if (carrying->connection->carrying != carrying || carrying->asks) {
+        return;
+    }
+    if (!carrying->answered && !carrying->failed) {
+        if (!carrying->stage) {
+            fail(carrying, "");
+        } else if (ask(carrying)) {
+            return;
+        } else {
+            fail(carrying, "the connection broke");
+        }
+    }
+    while (!carrying->failed && carrying->file < carrying->lacks.n) {
+        const struct fy_closure_file *file =
+            &carrying->closure->files[carrying->file];
+        if (!carrying->lacks.at[carrying->file]) {
+            carrying->file++;
+            continue;
+        }
+        carrying->file++;
+        if (!upload_start(carrying, file)) {
+            fail(carrying, "no memory");
+        }
+        return; /* until it is sent */
+    }
+    if (carrying->open == 0) {
+        finish(carrying);
+    }
+}
+
+uint32_t
+fy_carry_rows(const struct fy_closure *closure,
+              struct fy_carried_file rows[FY_CLOSURE_MAX])
+{
+    for (unsigned i = 0; i < closure->n; i++) {
+        const struct fy_closure_file *file = &closure->files[i];
+        rows[i].path = (struct fy_bytes){file->path, strlen(file->path)};
+        rows[i].executes = file->executes;
+        memcpy(rows[i].sha256, file->sha256, sizeof rows[i].sha256);
+    }
+    return closure->n;
+}
+
+/* The only connection of the session that takes requests; NULL: there is none, or several. */
+static struct connection *
+only_connection(const struct fy_session *session)
+{
+    struct connection *found = NULL;
+    for (unsigned i = 0; i < session->nconnections; i++) {
+        struct connection *connection = &session->connections[i];
+        if (connection->wire && !connection->broken) {
+            if (found) {
+                return NULL;
+            }
+            found = connection;
+        }
+    }
+    return found;
+}
+
+bool
+fy_carry_wait(struct stage *stage, struct connection *connection)
+{
+    struct fy_closure *closure = fy_gather_closure(stage->prepare.gather);
+    connection = connection ? connection : only_connection(stage->session);
+    if (stage->carry.active) {
+        return true;
+    }
+    if (!closure || !connection || !connection->wire || connection->broken ||
+        (stage->carry.settled && stage->carry.connection == connection)) {
+        return false;
+    }
+    stage->carry.connection = connection;
+    stage->carry.settled = stage->carry.carried = false;
+    const char *identity = fy_gather_identity(stage->prepare.gather);
+    enum fy_tool_place place = fy_tools_find(&connection->tools, identity);
+    if (place != FY_TOOL_UNKNOWN) {
+        stage->carry.settled = true;
+        stage->carry.carried = place == FY_TOOL_CARRIED;
+        return false;
+    }
+    struct fy_carrying *carrying = calloc(1, sizeof *carrying);
+    if (!carrying) {
+        stage->carry.settled = true;
+        return false;
+    }
+    carrying->connection = connection;
+    carrying->stage = stage;
+    carrying->closure = closure;
+    closure->users++;
+    (void)snprintf(carrying->identity, sizeof carrying->identity, "%s",
+                   identity);
+    stage->carry.active = carrying;
+    struct fy_carrying **end = &connection->carrying;
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = carrying;
+    go_on(carrying);
+    return stage->carry.active == carrying;
+}
+
+void
+fy_carry_learn(struct stage *stage, bool accepted)
+{
+    struct connection *connection = stage->connection;
+    if (stage->prepare.gather && connection &&
+        (accepted ? stage->carry.carried : true)) {
+        fy_tools_keep(connection->session->logins, connection->name,
+                      &connection->tools,
+                      fy_gather_identity(stage->prepare.gather),
+                      accepted ? FY_TOOL_CARRIED : FY_TOOL_UNKNOWN);
+    }
+}
+
+void
+fy_carry_forget(struct stage *stage)
+{
+    if (stage->carry.active) {
+        stage->carry.active->stage = NULL;
+        stage->carry.active = NULL;
+    }
+}

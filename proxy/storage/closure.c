@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Closures, see the header. Contents are hashed once a process: the cache knows a file by
+ * its inode, size and times, as tools.c does.
+ */
+#include "config.h"
+
+#include "proxy/storage/closure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/sha256.h"
+#include "common/whole.h"
+#include "proxy/storage/needs.h"
+
+enum {
+    CACHED_MAX = 256,
+    BLOCK_BYTES = 128 << 10,
+};
+
+struct hashed {
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    struct timespec changed, status_changed;
+    unsigned char sha256[32];
+};
+
+static struct hashed cache[CACHED_MAX];
+static unsigned ncached;
+static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool
+is_of(const struct hashed *row, const struct stat *about)
+{
+    return row->device == about->st_dev && row->inode == about->st_ino &&
+           row->bytes == about->st_size &&
+           memcmp(&row->changed, &about->st_mtim, sizeof row->changed) == 0 &&
+           memcmp(&row->status_changed, &about->st_ctim,
+                  sizeof row->status_changed) == 0;
+}
+
+static bool
+find_cached(const struct stat *about, unsigned char out[32])
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&cache_lock);
+    for (unsigned i = 0; !found && i < ncached; i++) {
+        found = is_of(&cache[i], about);
+        if (found) {
+            memcpy(out, cache[i].sha256, 32);
+        }
+    }
+    (void)pthread_mutex_unlock(&cache_lock);
+    return found;
+}
+
+static void
+keep(const struct stat *about, const unsigned char sha256[32])
+{
+    if (time(NULL) - about->st_ctim.tv_sec < 2) {
+        return; /* it may change again within the same tick */
+    }
+    (void)pthread_mutex_lock(&cache_lock);
+    unsigned at =
+        ncached < CACHED_MAX ? ncached++ : (unsigned)about->st_ino % CACHED_MAX;
+    cache[at] = (struct hashed){.device = about->st_dev,
+                                .inode = about->st_ino,
+                                .bytes = about->st_size,
+                                .changed = about->st_mtim,
+                                .status_changed = about->st_ctim};
+    memcpy(cache[at].sha256, sha256, 32);
+    (void)pthread_mutex_unlock(&cache_lock);
+}
+
+static int
+hash_file(int fd, const struct stat *about, unsigned char out[32])
+{
+    if (find_cached(about, out)) {
+        return 0;
+    }
+    unsigned char *block = malloc(BLOCK_BYTES);
+    if (!block) {
+        return FY_ERR_NOMEM;
+    }
+    struct fy_sha256 hash;
+    uint64_t left = (uint64_t)about->st_size;
+    int status = 0;
+    fy_sha256_start(&hash);
+    while (!status && left > 0) {
+        ssize_t n = read(fd, block, BLOCK_BYTES);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0 || (uint64_t)n > left) {
+            status = FY_ERR_IO; /* it changes while it is read */
+            break;
+        }
+        fy_sha256_add(&hash, block, (size_t)n);
+        left -= (uint64_t)n;
+    }
+    free(block);
+    if (!status) {
+        fy_sha256_end(&hash, out);
+        keep(about, out);
+    }
+    return status;
+}
+
+static bool
+has(const struct fy_closure *closure, const char *path)
+{
+    for (unsigned i = 0; i < closure->n; i++) {
+        if (strcmp(closure->files[i].path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the file open as `fd'. */
+static int
+add(struct fy_closure *closure, const char *path, int fd,
+    const struct stat *about)
+{
+    if (closure->n == FY_CLOSURE_MAX ||
+        (uint64_t)about->st_size > FY_CLOSURE_MAX_BYTES - closure->bytes) {
+        return FY_ERR_OVERFLOW;
+    }
+    struct fy_closure_file *file = &closure->files[closure->n];
+    int status = hash_file(fd, about, file->sha256);
+    if (status) {
+        return status;
+    }
+    file->path = strdup(path);
+    if (!file->path) {
+        return FY_ERR_NOMEM;
+    }
+    file->bytes = (uint64_t)about->st_size;
+    file->executes = (about->st_mode & 0111) != 0;
+    closure->bytes += file->bytes;
+    closure->n++;
+    return 0;
+}
+
+/* Opens a regular file; -1 with errno. */
+static int
+open_regular(const char *path, struct stat *about)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, about) != 0 || !S_ISREG(about->st_mode))) {
+        (void)close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    return fd;
+}
+
+int
+fy_closure_add_file(struct fy_closure *closure, const char *path)
+{
+    struct stat about;
+    if (has(closure, path)) {
+        return 0;
+    }
+    int fd = open_regular(path, &about);
+    if (fd < 0) {
+        return errno == ENOENT || errno == ENOTDIR ? 0 : FY_ERR_IO;
+    }
+    int status = add(closure, path, fd, &about);
+    (void)close(fd);
+    return status;
+}
+
+/* Returns true if every linker finds the library without a cache of its host's. */
+static bool
+is_found_by_default(const char *path)
+{
+    static const char *const folders[] = {"/lib/x86_64-linux-gnu",
+                                          "/usr/lib/x86_64-linux-gnu",
+                                          "/lib",
+                                          "/usr/lib",
+                                          "/lib64",
+                                          "/usr/lib64"};
+    size_t n = (size_t)(strrchr(path, '/') - path);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        if (strlen(folders[i]) == n && strncmp(path, folders[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the libraries; one of a processor's level counts as its base version. */
+static int
+add_needs(struct fy_closure *closure, const struct fy_needs *needs,
+          struct fy_buffer *why)
+{
+    static const char levels[] = "/glibc-hwcaps/";
+    bool elsewhere = false;
+    int status = 0;
+    for (unsigned i = 0; !status && i < needs->n; i++) {
+        char base[4096];
+        const char *path = needs->rows[i].path;
+        const char *level = strstr(path, levels);
+        if (level) {
+            const char *rest = strchr(level + sizeof levels - 1, '/');
+            int n = snprintf(base, sizeof base, "%.*s%s", (int)(level - path),
+                             path, rest ? rest : "");
+            path = n > 0 && n < (int)sizeof base ? base : path;
+        }
+        if (access(path, R_OK) != 0) {
+            fy_buffer_add(why, path);
+            fy_buffer_add(why, " cannot be read");
+            return FY_ERR_UNSUPPORTED;
+        }
+        elsewhere = elsewhere || !is_found_by_default(path);
+        status = fy_closure_add_file(closure, path);
+    }
+    return !status && elsewhere
+               ? fy_closure_add_file(closure, "/etc/ld.so.cache")
+               : status;
+}
+
+int
+fy_closure_add_program(struct fy_closure *closure, const char *path,
+                       struct fy_buffer *why)
+{
+    struct stat about;
+    struct fy_needs needs = {.known = true};
+    char head[2] = "";
+    if (has(closure, path)) {
+        return 0;
+    }
+    int fd = open_regular(path, &about);
+    if (fd < 0) {
+        return FY_ERR_IO;
+    }
+    int status = FY_ERR_UNSUPPORTED;
+    if (about.st_mode & (S_ISUID | S_ISGID)) {
+        fy_buffer_add(why, path);
+        fy_buffer_add(why, " has rights of its own");
+        goto close_fd;
+    }
+    if (pread(fd, head, 2, 0) == 2 && memcmp(head, "#!", 2) == 0) {
+        fy_buffer_add(why, path);
+        fy_buffer_add(why, " is a script");
+        goto close_fd;
+    }
+    status = add(closure, path, fd, &about);
+    if (!status) {
+        status = fy_needs_find(path, fd, NULL, false, &needs);
+    }
+    if (!status && !needs.known) {
+        fy_buffer_add(why, "the libraries of ");
+        fy_buffer_add(why, path);
+        fy_buffer_add(why, " are not known");
+        status = FY_ERR_UNSUPPORTED;
+    }
+    if (!status) {
+        status = add_needs(closure, &needs, why);
+    }
+    fy_needs_clear(&needs);
+close_fd:
+    (void)close(fd);
+    return status;
+}
+
+void
+fy_closure_free(struct fy_closure *closure)
+{
+    if (!closure || closure->users-- > 0) {
+        return;
+    }
+    for (unsigned i = 0; i < closure->n; i++) {
+        free(closure->files[i].path);
+    }
+    free(closure);
+}
+
+bool
+fy_names_are_of_files(void)
+{
+    /* systemd's are of services that it started with users of their own. */
+    static const char *const services[] = {"files", "systemd", "compat"};
+    size_t n;
+    char *text = fy_read_file("/etc/nsswitch.conf", 64 << 10, &n), *state;
+    bool plain = true;
+    for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line;
+         line = strtok_r(NULL, "\n", &state)) {
+        char *word, *words;
+        line += strspn(line, " \t");
+        if (strncmp(line, "passwd:", 7) != 0 &&
+            strncmp(line, "group:", 6) != 0) {
+            continue;
+        }
+        (void)strtok_r(line, " \t", &words);
+        while ((word = strtok_r(NULL, " \t", &words))) {
+            bool known = word[0] == '[';
+            for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
+                known = known || strcmp(word, services[i]) == 0;
+            }
+            plain = plain && known;
+        }
+    }
+    free(text);
+    return plain;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program's closure: its file, its interpreter, the libraries that the interpreter
+ * lists, and the files that the annotation names, each with its content's SHA-256. With
+ * these files another host runs the very same program (store.h). Any thread; a closure is
+ * used by one at a time.
+ */
+#ifndef FERRY_PROXY_STORAGE_CLOSURE_H
+#define FERRY_PROXY_STORAGE_CLOSURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/status.h"
+
+enum {
+    FY_CLOSURE_MAX = 256,            /* files */
+    FY_CLOSURE_MAX_BYTES = 48 << 20, /* of all */
+};
+
+struct fy_closure_file {
+    char *path; /* absolute, as programs open it */
+    unsigned char sha256[32];
+    uint64_t bytes;
+    bool executes;
+};
+
+struct fy_closure {
+    struct fy_closure_file files[FY_CLOSURE_MAX];
+    unsigned n;
+    uint64_t bytes;
+    unsigned users; /* beside the first */
+};
+
+/*
+ * Adds a program with all that its linker loads; a file that is in the closure is not
+ * added twice. FY_ERR_UNSUPPORTED with `why': a script, setuid, or a library lies where
+ * only the client's linker looks. FY_ERR_OVERFLOW: too many or too large; FY_ERR_IO,
+ * FY_ERR_NOMEM. After an error the closure can only be freed.
+ */
+int fy_closure_add_program(struct fy_closure *closure, const char *path,
+                           struct fy_buffer *why) FY_MUST_CHECK;
+/* Adds a regular file; one that is missing is no error and adds nothing. */
+int fy_closure_add_file(struct fy_closure *closure,
+                        const char *path) FY_MUST_CHECK;
+/* One user less: the last one frees it. NULL: fine. Users are counted by one thread. */
+void fy_closure_free(struct fy_closure *closure);
+
+/* Returns true if this host's users and groups are named by /etc/passwd and /etc/group
+ * alone, as /etc/nsswitch.conf says. Any thread. */
+bool fy_names_are_of_files(void);
+
+#endif
