@@ -259,6 +259,25 @@ print_environment(const void *field, struct fy_buffer *to)
     fy_buffer_add(to, *(const bool *)field ? "all" : "needed");
 }
 
+/* Programs that a host has not, or has otherwise. */
+static int
+parse_tools(const char *value, void *field, struct fy_buffer *why)
+{
+    bool *same = field;
+    if (strcmp(value, "carry") != 0 && strcmp(value, "same") != 0) {
+        fy_buffer_add(why, "expected carry or same");
+        return FY_ERR_INVALID;
+    }
+    *same = strcmp(value, "same") == 0;
+    return 0;
+}
+
+static void
+print_tools(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add(to, *(const bool *)field ? "same" : "carry");
+}
+
 #define WIRE      FY_SETTING_WIRE
 #define USER      FY_SETTING_USER
 #define AT(field) offsetof(struct fy_settings, field)
@@ -311,6 +330,10 @@ static const struct fy_setting table[] = {
      "variables that a command at a proxy gets: needed (those that its "
      "annotation declares) or all",
      USER, AT(whole_environment), parse_environment, print_environment},
+    {"tools", "carry",
+     "programs that a storage host has not, or has otherwise: carry (they are "
+     "sent there) or same (their commands run locally)",
+     USER, AT(same_tools), parse_tools, print_tools},
     {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
      USER, AT(mounts), parse_mount, print_text},
     {"discover", "1", "find sshfs and NFS mounts by themselves", USER,

@@ -62,7 +62,8 @@ struct fy_settings {
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
                                                * proxy/wire/transport.h */
     bool whole_environment; /* commands at a proxy get all variables */
-    bool discover;          /* look for remote mounts in mountinfo */
+    bool same_tools; /* programs are not sent to hosts that have others */
+    bool discover;   /* look for remote mounts in mountinfo */
 };
 
 /* Where a setting may come from. */

@@ -337,6 +337,15 @@ compile_statement(struct fy_command_check *check,
             rule_add(check, statement, &block->configs, rule);
         }
         break;
+    case CMD_CARRIES:
+        for (const struct ast_names *n = statement->words; n; n = n->next) {
+            if (n->name.text[0] != '/') {
+                fy_error(check, n->name.span, "the path is not absolute");
+            }
+            rule.text = fy_command_keep(check, n->name.text);
+            rule_add(check, statement, &block->carries, rule);
+        }
+        break;
     case CMD_WORK:
         rule.number = statement->number;
         if (!(rule.number > 0)) {

@@ -208,6 +208,8 @@ struct fy_invocation {
     double work;            /* relative seconds a byte; 1: like cat */
     const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
                                  * the caller; NULL-terminated */
+    const char *const *carries; /* files of the program's own, a folder's by a slash at
+                               * its end; NULL-terminated */
     const struct fy_absent *absents;
     uint32_t nabsents;
     /* If it writes cwd: only these and what is below them; none: anything. */

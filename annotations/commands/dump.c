@@ -242,6 +242,12 @@ dump_texts(const struct fy_block *block, FILE *to)
         dump_when(block, block->configs.items[i].when, to);
         (void)fputc('\n', to);
     }
+    for (unsigned i = 0; i < block->carries.count; i++) {
+        (void)fputs("    carries ", to);
+        dump_text(to, block->carries.items[i].text);
+        dump_when(block, block->carries.items[i].when, to);
+        (void)fputc('\n', to);
+    }
     for (unsigned i = 0; i < block->variables.count; i++) {
         (void)fprintf(to, "%s \"%s\"%s", i ? "," : "    environment",
                       block->variables.items[i].text,
@@ -339,6 +345,11 @@ fy_invocation_dump(const struct fy_invocation *invocation,
     for (size_t i = 0; invocation->configs[i]; i++) {
         (void)fputs("    reads ", to);
         dump_text(to, invocation->configs[i]);
+        (void)fputc('\n', to);
+    }
+    for (size_t i = 0; invocation->carries[i]; i++) {
+        (void)fputs("    carries ", to);
+        dump_text(to, invocation->carries[i]);
         (void)fputc('\n', to);
     }
     for (size_t i = 0; invocation->variables[i]; i++) {

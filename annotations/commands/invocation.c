@@ -95,30 +95,31 @@ make_uses(struct fy_match *match, struct fy_invocation *out)
     return FY_OK;
 }
 
+/* The texts of the rules that hold; new in *out, or an empty list. */
 static int
-make_configs(struct fy_match *match, struct fy_invocation *out)
+make_texts(struct fy_match *match, const struct fy_rules *rules,
+           const char *const **out)
 {
     static const char *const none[] = {NULL};
-    const struct fy_rules *rules = &match->block->configs;
     size_t count = 0;
-    out->configs = none;
+    *out = none;
     if (rules->count == 0) {
         return FY_OK;
     }
-    const char **configs = malloc((rules->count + 1) * sizeof *configs);
-    if (!configs) {
+    const char **texts = malloc((rules->count + 1) * sizeof *texts);
+    if (!texts) {
         return FY_ERR_NOMEM;
     }
     for (unsigned i = 0; i < rules->count; i++) {
         if (holds(match, rules->items[i].when)) {
-            configs[count++] = rules->items[i].text;
+            texts[count++] = rules->items[i].text;
         }
     }
-    configs[count] = NULL;
+    texts[count] = NULL;
     if (count == 0) {
-        free(configs);
+        free(texts);
     } else {
-        out->configs = configs;
+        *out = texts;
     }
     return FY_OK;
 }
@@ -248,7 +249,10 @@ describe(struct fy_match *match, struct fy_invocation *out)
         out->writes_cwd || holds(match, block->traits[FY_TRAIT_EFFECT]);
     int status = make_uses(match, out);
     if (status == FY_OK) {
-        status = make_configs(match, out);
+        status = make_texts(match, &block->configs, &out->configs);
+    }
+    if (status == FY_OK) {
+        status = make_texts(match, &block->carries, &out->carries);
     }
     if (status == FY_OK) {
         status = make_absents(match, out);
@@ -435,6 +439,9 @@ fy_invocation_clear(struct fy_invocation *invocation)
 {
     if (invocation->configs && invocation->configs[0]) {
         free((void *)invocation->configs);
+    }
+    if (invocation->carries && invocation->carries[0]) {
+        free((void *)invocation->carries);
     }
     for (uint32_t i = 0; i < invocation->nruns; i++) {
         free(invocation->runs[i].program);

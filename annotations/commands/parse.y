@@ -115,7 +115,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
 %token ABSENT "'absent'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
-%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" KEEPS "'keeps'" MAKES "'makes'" MATCHES "'matches'"
+%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" KEEPS "'keeps'" CARRIES "'carries'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" PRESENT "'present'"
@@ -242,6 +242,11 @@ statement:
   | READS strings when ';' {
         REVERSE(ast_names, $2);
         $$ = statement_new(parse, CMD_CONFIGS, @1, $3);
+        $$->words = $2;
+    }
+  | CARRIES strings when ';' {
+        REVERSE(ast_names, $2);
+        $$ = statement_new(parse, CMD_CARRIES, @1, $3);
         $$->words = $2;
     }
   | WRITES NAME when ';' {

@@ -277,6 +277,18 @@ add_lists(struct run *run, const struct fy_invocation *inner)
     }
     free((void *)out->configs); /* its program is there */
     out->configs = configs;
+    const char **loads = join_texts(out->carries, inner->carries, NULL);
+    if (!loads) {
+        return FY_ERR_NOMEM;
+    }
+    if (!loads[0]) {
+        free((void *)loads);
+    } else {
+        if (out->carries[0]) {
+            free((void *)out->carries);
+        }
+        out->carries = loads;
+    }
     if (inner->nabsents > 0) {
         struct fy_absent *absents =
             realloc((void *)out->absents,

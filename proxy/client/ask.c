@@ -39,7 +39,9 @@ struct fy_gather {
     struct fy_closure *closure;
     struct fy_tools_known known; /* at its host */
     bool carries;                /* it may be */
-    char *zone;                  /* TZ; NULL: not set, or a path */
+    char **loads;                /* files that the annotation names for that */
+    size_t nloads;
+    char *zone; /* TZ; NULL: not set, or a path */
     unsigned reason;
     struct fy_buffer why;
     char text[200];
@@ -237,6 +239,25 @@ add_environment(struct fy_gather *gather, const struct stage *stage)
     return true;
 }
 
+static bool
+add_loads(struct fy_gather *gather, const struct stage *stage)
+{
+    const char *const *loads = stage->invocation.carries;
+    size_t n = 0;
+    while (loads && loads[n]) {
+        n++;
+    }
+    gather->loads = calloc(n + 1, sizeof *gather->loads);
+    for (size_t i = 0; gather->loads && i < n; i++) {
+        gather->loads[i] = strdup(loads[i]);
+        if (!gather->loads[i]) {
+            return false;
+        }
+        gather->nloads++;
+    }
+    return gather->loads;
+}
+
 /* The programs that the command runs by their names, and where it looks. */
 static bool
 add_runs(struct fy_gather *gather, const struct stage *stage)
@@ -299,7 +320,7 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     gather->program = strdup(program);
     if (!gather->program || !add_environment(gather, stage) ||
         !add_library_path(gather, stage) || !add_paths(gather, stage) ||
-        !add_runs(gather, stage)) {
+        !add_loads(gather, stage) || !add_runs(gather, stage)) {
         fy_gather_free(gather);
         return FY_ERR_NOMEM;
     }
@@ -323,6 +344,10 @@ fy_gather_free(struct fy_gather *gather)
         free(gather->runs[i]);
     }
     fy_closure_free(gather->closure);
+    for (size_t i = 0; i < gather->nloads; i++) {
+        free(gather->loads[i]);
+    }
+    free(gather->loads);
     free(gather->zone);
     free(gather->search);
     free(gather->program);
@@ -441,6 +466,7 @@ close_over(struct fy_gather *gather)
             : 0;
     if (!status) {
         status = fy_closure_add_program(gather->closure, gather->program,
+                                        gather->loads_paths || gather->nloads,
                                         &gather->why);
     }
     for (unsigned i = 0; !status && i < gather->npaths; i++) {
@@ -451,10 +477,13 @@ close_over(struct fy_gather *gather)
         } else if (stat(path, &about) == 0) {
             status = !S_ISREG(about.st_mode) ? FY_ERR_UNSUPPORTED
                      : about.st_mode & 0111
-                         ? fy_closure_add_program(gather->closure, path,
+                         ? fy_closure_add_program(gather->closure, path, false,
                                                   &gather->why)
                          : fy_closure_add_file(gather->closure, path);
         }
+    }
+    for (size_t i = 0; !status && i < gather->nloads; i++) {
+        status = fy_closure_add_file(gather->closure, gather->loads[i]);
     }
     if (!status) {
         status = add_zone_file(gather);

@@ -58,7 +58,7 @@ struct connection {
     double bytes_a_second;           /* as its stages measured; 0: unknown */
     uint64_t heard_bytes;            /* at the last keep-alive */
     uint64_t received_bytes, sent_bytes, rtt_ns;
-    struct fy_tools_known tools; /* as earlier runs found */
+    struct fy_tools_known tools;  /* as earlier runs found */
     struct fy_carrying *carrying; /* carry.c: the first is under way */
 };
 

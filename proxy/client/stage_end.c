@@ -94,11 +94,15 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
     if (reason == FY_STAGE_NONE && stage->parts) {
         fy_parts_name(stage, record->placed, sizeof record->placed);
         record->report.placed = record->placed;
+    } else if (record->report.placed && stage->carry.carried) {
+        (void)snprintf(record->placed, sizeof record->placed, "%.490s, carried",
+                       stage->connection->name);
+        record->report.placed = record->placed;
     }
     record->report.seconds = (double)(fy_clock_ns() - stage->began_ns) / 1e9;
     record->report.bytes_from_link =
         stage->flow.received_bytes[0] + stage->flow.received_bytes[1];
-    record->report.bytes_to_link = stage->input.sent_bytes;
+    record->report.bytes_to_link = stage->input.sent_bytes + stage->carry.bytes;
     (void)snprintf(record->why, sizeof record->why, "%s", why ? why : "");
     record->report.why = record->why;
 }

@@ -7,6 +7,7 @@
 
 #include "proxy/storage/closure.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@
 enum {
     CACHED_MAX = 256,
     BLOCK_BYTES = 128 << 10,
+    FOLDERS_MAX = 16, /* deep */
 };
 
 struct hashed {
@@ -164,10 +166,43 @@ open_regular(const char *path, struct stat *about)
     return fd;
 }
 
+/* Adds what is below the folder; its path ends in a slash. */
+static int
+add_folder(struct fy_closure *closure, const char *path, unsigned depth)
+{
+    char below[4096];
+    struct stat about;
+    struct dirent *entry;
+    int status = 0;
+    DIR *dir = opendir(path);
+    while (dir && !status && (entry = readdir(dir))) {
+        int n = snprintf(below, sizeof below - 1, "%s%s", path, entry->d_name);
+        if (strcmp(entry->d_name, ".") == 0 ||
+            strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (n >= (int)sizeof below - 1 || depth == FOLDERS_MAX) {
+            status = FY_ERR_OVERFLOW;
+        } else if (stat(below, &about) == 0 && S_ISDIR(about.st_mode)) {
+            strcpy(below + n, "/");
+            status = add_folder(closure, below, depth + 1);
+        } else {
+            status = fy_closure_add_file(closure, below);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return status;
+}
+
 int
 fy_closure_add_file(struct fy_closure *closure, const char *path)
 {
     struct stat about;
+    if (path[strlen(path) - 1] == '/') {
+        return add_folder(closure, path, 0);
+    }
     if (has(closure, path)) {
         return 0;
     }
@@ -232,7 +267,7 @@ add_needs(struct fy_closure *closure, const struct fy_needs *needs,
 
 int
 fy_closure_add_program(struct fy_closure *closure, const char *path,
-                       struct fy_buffer *why)
+                       bool loads_known, struct fy_buffer *why)
 {
     struct stat about;
     struct fy_needs needs = {.known = true};
@@ -263,6 +298,11 @@ fy_closure_add_program(struct fy_closure *closure, const char *path,
         fy_buffer_add(why, "the libraries of ");
         fy_buffer_add(why, path);
         fy_buffer_add(why, " are not known");
+        status = FY_ERR_UNSUPPORTED;
+    }
+    if (!status && !loads_known && fy_needs_more(path, fd, false, &needs)) {
+        fy_buffer_add(why, path);
+        fy_buffer_add(why, " loads more by names");
         status = FY_ERR_UNSUPPORTED;
     }
     if (!status) {

@@ -16,7 +16,7 @@
 #include "common/status.h"
 
 enum {
-    FY_CLOSURE_MAX = 256,            /* files */
+    FY_CLOSURE_MAX = 1024,           /* files */
     FY_CLOSURE_MAX_BYTES = 48 << 20, /* of all */
 };
 
@@ -36,13 +36,15 @@ struct fy_closure {
 
 /*
  * Adds a program with all that its linker loads; a file that is in the closure is not
- * added twice. FY_ERR_UNSUPPORTED with `why': a script, setuid, or a library lies where
- * only the client's linker looks. FY_ERR_OVERFLOW: too many or too large; FY_ERR_IO,
+ * added twice. `loads_known': the annotation says what more it loads at run time.
+ * FY_ERR_UNSUPPORTED with `why': a script, setuid, or it loads more by names. FY_ERR_OVERFLOW: too many or too large; FY_ERR_IO,
  * FY_ERR_NOMEM. After an error the closure can only be freed.
  */
 int fy_closure_add_program(struct fy_closure *closure, const char *path,
+                           bool loads_known,
                            struct fy_buffer *why) FY_MUST_CHECK;
-/* Adds a regular file; one that is missing is no error and adds nothing. */
+/* Adds a regular file, or all below a folder whose path ends in a slash; a missing one is
+ * no error and adds nothing. */
 int fy_closure_add_file(struct fy_closure *closure,
                         const char *path) FY_MUST_CHECK;
 /* One user less: the last one frees it. NULL: fine. Users are counted by one thread. */

@@ -106,8 +106,9 @@ loads_more(int fd)
 static bool
 is_known_to_load(const char *name)
 {
+    /* libselinux loads what compiles a policy, which no command does. */
     static const char *const known[] = {"libc.so.6", "libcrypto.so.3",
-                                        "libcrypto.so.1.1"};
+                                        "libcrypto.so.1.1", "libselinux.so.1"};
     name = fy_path_name(name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(name, known[i]) == 0) {
@@ -117,9 +118,9 @@ is_known_to_load(const char *name)
     return strncmp(name, "ld-linux", 8) == 0;
 }
 
-static bool
-any_loads_more(const char *path, int program, bool loads_paths,
-               const struct fy_needs *needs)
+bool
+fy_needs_more(const char *path, int program, bool loads_paths,
+              const struct fy_needs *needs)
 {
     if (!loads_paths && !is_known_to_load(path) && loads_more(program)) {
         return true;
@@ -317,7 +318,7 @@ fy_needs_find(const char *path, int fd, const char *library_path,
     }
     status = read_lines(&needs);
     if (!status && library_path &&
-        any_loads_more(path, fd, loads_paths, &needs)) {
+        fy_needs_more(path, fd, loads_paths, &needs)) {
         status = FY_ERR_UNSUPPORTED;
     }
     if (status) {

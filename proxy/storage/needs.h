@@ -36,6 +36,10 @@ struct fy_needs {
  */
 int fy_needs_find(const char *path, int fd, const char *library_path,
                   bool loads_paths, struct fy_needs *out) FY_MUST_CHECK;
+/* Returns true if the program or a library may load more at run time, by names that are
+ * not known before. */
+bool fy_needs_more(const char *path, int program, bool loads_paths,
+                   const struct fy_needs *needs);
 void fy_needs_clear(struct fy_needs *needs);
 
 /* The path of the linker that the kernel starts for the program open as `fd'
