@@ -425,10 +425,14 @@ fy_carry_wait(struct stage *stage, struct connection *connection)
     stage->carry.connection = connection;
     stage->carry.settled = stage->carry.carried = false;
     const char *identity = fy_gather_identity(stage->prepare.gather);
-    enum fy_tool_place place = fy_tools_find(&connection->tools, identity);
-    if (place != FY_TOOL_UNKNOWN) {
+    char key[FY_CLOSURE_KEY_BYTES];
+    fy_closure_key(closure, key);
+    bool same =
+        fy_tools_find(&connection->tools, identity) == FY_TOOL_SAME;
+    if (same ||
+        fy_tools_find(&connection->tools, key) == FY_TOOL_CARRIED) {
         stage->carry.settled = true;
-        stage->carry.carried = place == FY_TOOL_CARRIED;
+        stage->carry.carried = !same;
         return false;
     }
     struct fy_carrying *carrying = calloc(1, sizeof *carrying);
@@ -456,12 +460,22 @@ void
 fy_carry_learn(struct stage *stage, bool accepted)
 {
     struct connection *connection = stage->connection;
-    if (stage->prepare.gather && connection &&
-        (accepted ? stage->carry.carried : true)) {
+    const struct fy_gather *gather = stage->prepare.gather;
+    struct fy_closure *closure = fy_gather_closure(gather);
+    char key[FY_CLOSURE_KEY_BYTES];
+    if (!gather || !connection || (accepted && !stage->carry.carried)) {
+        return;
+    }
+    if (closure) {
+        fy_closure_key(closure, key);
         fy_tools_keep(connection->session->logins, connection->name,
-                      &connection->tools,
-                      fy_gather_identity(stage->prepare.gather),
+                      &connection->tools, key,
                       accepted ? FY_TOOL_CARRIED : FY_TOOL_UNKNOWN);
+    }
+    if (!accepted) {
+        fy_tools_keep(connection->session->logins, connection->name,
+                      &connection->tools, fy_gather_identity(gather),
+                      FY_TOOL_UNKNOWN);
     }
 }
 

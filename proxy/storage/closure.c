@@ -315,6 +315,25 @@ close_fd:
 }
 
 void
+fy_closure_key(const struct fy_closure *closure, char out[FY_CLOSURE_KEY_BYTES])
+{
+    struct fy_sha256 hash;
+    unsigned char digest[32];
+    fy_sha256_start(&hash);
+    for (unsigned i = 0; i < closure->n; i++) {
+        const struct fy_closure_file *file = &closure->files[i];
+        fy_sha256_add(&hash, file->path, strlen(file->path) + 1);
+        fy_sha256_add(&hash, file->sha256, sizeof file->sha256);
+    }
+    fy_sha256_end(&hash, digest);
+    int n = snprintf(out, FY_CLOSURE_KEY_BYTES, "closure:");
+    for (size_t i = 0; i < sizeof digest; i++) {
+        n += snprintf(out + n, (size_t)(FY_CLOSURE_KEY_BYTES - n), "%02x",
+                      digest[i]);
+    }
+}
+
+void
 fy_closure_free(struct fy_closure *closure)
 {
     if (!closure || closure->users-- > 0) {

@@ -47,6 +47,12 @@ int fy_closure_add_program(struct fy_closure *closure, const char *path,
  * no error and adds nothing. */
 int fy_closure_add_file(struct fy_closure *closure,
                         const char *path) FY_MUST_CHECK;
+/* Writes a text that names the paths and contents of the closure. */
+enum {
+    FY_CLOSURE_KEY_BYTES = 80,
+};
+void fy_closure_key(const struct fy_closure *closure,
+                    char out[FY_CLOSURE_KEY_BYTES]);
 /* One user less: the last one frees it. NULL: fine. Users are counted by one thread. */
 void fy_closure_free(struct fy_closure *closure);
 

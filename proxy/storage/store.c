@@ -115,8 +115,10 @@ find_place(const char *home, char out[PATH_MAX])
     const char *cache = getenv("XDG_CACHE_HOME");
     int n = cache && *cache == '/'
                 ? snprintf(out, PATH_MAX, "%s/ferry/store", cache)
-                : snprintf(out, PATH_MAX, "%s/.cache/ferry/store", home);
-    return n > 0 && n < PATH_MAX && *out == '/';
+            : *home == '/'
+                ? snprintf(out, PATH_MAX, "%s/.cache/ferry/store", home)
+                : 0;
+    return n > 0 && n < PATH_MAX;
 }
 
 int

@@ -81,3 +81,6 @@ TESTS += tests/session/temporaries.sh
 
 dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
+
+dist_check_SCRIPTS += tests/session/carried.sh
+TESTS += tests/session/carried.sh

@@ -18,6 +18,7 @@ UNIT_TESTS += tests/unit/test_spec_decode
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_wire_receive
 UNIT_TESTS += tests/unit/test_split
+UNIT_TESTS += tests/unit/test_store
 UNIT_TESTS += tests/unit/test_order
 UNIT_TESTS += tests/unit/test_work
 
@@ -99,3 +100,7 @@ tests_unit_test_files_record_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_control_SOURCES = tests/unit/test_control.c
 tests_unit_test_control_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_control_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_store_SOURCES = tests/unit/test_store.c
+tests_unit_test_store_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_store_LDADD = $(PROXY_TEST_LIBS)

@@ -1,0 +1,181 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Storage hosts that are no twins: one whose programs are other builds, and one that has no
+# programs at all. Commands run there with the client's programs, which are sent once, and
+# their output, messages and status are those of a local run.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+build=$(cd "${FERRY_BUILDDIR:-.}" && pwd)
+. "$srcdir/tests/tap.sh"
+[ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null ||
+    skip_all "not root, or no mounts of its own"
+[ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+data=$dir/data
+mkdir -p "$data/d/a" "$dir/other/home" "$dir/bare/root" "$dir/bin" "$dir/cache"
+export XDG_CACHE_HOME="$dir/cache"
+chmod 700 "$dir/other/home" "$dir/bare/root" "$dir/cache"
+seq 20000 >"$data/f"
+seq 300 >"$data/d/a/x"
+printf 'gr\374n\n' >"$data/latin"
+git init -q "$data/repo" 2>/dev/null &&
+    (cd "$data/repo" && seq 9 >f && git add f &&
+        git -c user.name=n -c user.email=e@f commit -qm first)
+
+# ---- the hosts ----------------------------------------------------------------------
+
+# other: each program has another build id.
+python3 - "$dir/bin" <<'END'
+import os, shutil, sys
+for name in ("grep sort uniq wc cat find sed gawk mawk tar gzip ls git iconv head tail md5sum "
+             "stat cut tr xz").split():
+    path = shutil.which(name)
+    if not path:
+        continue
+    with open(os.path.realpath(path), "rb") as f:
+        program = bytearray(f.read())
+    at = program.find(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")
+    if at < 0:
+        continue
+    program[at + 16] ^= 0xff
+    copy = os.path.join(sys.argv[1], name)
+    with open(copy, "wb") as f:
+        f.write(program)
+    os.chmod(copy, 0o755)
+END
+cat >"$dir/there-other" <<END
+#!/bin/sh
+unset XDG_CACHE_HOME
+HOME=$dir/other/home exec unshare -m sh -c '
+    for program in $dir/bin/*; do
+        target=\$(readlink -f "\$(command -v "\${program##*/}")")
+        mount --bind "\$program" "\$target"
+    done
+    exec "$build/ferry" "\$@"' sh "\$@"
+END
+# bare: ferry and its libraries, and nothing else; the data are at another path.
+root=$dir/bare
+mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/tmp" "$root/old" "$root/srv" "$root/etc" \
+    "$root/opt/bin" "$root/opt/share/ferry"
+for library in $(ldd "$build/ferry" | grep -o '/[^ ]*'); do
+    mkdir -p "$root${library%/*}"
+    cp -L "$library" "$root$library"
+done
+cp "$build/ferry" "$root/opt/bin/"
+cp -r "$srcdir/annotations" "$root/opt/share/ferry/"
+echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
+cat >"$dir/there-bare" <<END
+#!/bin/sh
+unset XDG_CACHE_HOME
+HOME=/root exec unshare -m sh -c '
+    mount --make-rprivate / && mount --bind $root $root && mount --bind $data $root/srv &&
+        mount --rbind /proc $root/proc && mount --rbind /dev $root/dev &&
+        mount --rbind /sys $root/sys && mount -t tmpfs none $root/tmp &&
+        cd $root && pivot_root . old && exec /opt/bin/ferry "\$@"' sh "\$@"
+END
+chmod 755 "$dir/there-other" "$dir/there-bare"
+
+# run HOST OPTIONS COMMAND: as a shell runs it; *report has where it ran
+run()
+{
+    host=$1 fault=$2
+    shift 2
+    case $host in other) at=$data ;; *) at=/srv ;; esac
+    (cd "$data" && "$build/ferry" run --no-discover --force --device none \
+        --report="$dir/report" \
+        --mount "$data=ssh://$host$at?ferry=$dir/there-$host&command=$build/tests/badlink/badlink%20$fault" \
+        -- "$@")
+}
+
+# ---- the same as a local run ------------------------------------------------------------
+
+# Stages that are carried, then the command.
+while read -r stages line; do
+    case $line in
+    *git*) [ -d "$data/repo/.git" ] || continue ;;
+    esac
+    (cd "$data" && sh -c "$line") >"$dir/out" 2>"$dir/err"
+    echo "status $?" >>"$dir/out"
+    for host in other bare; do
+        run "$host" delay=0ms sh -c "$line" >"$dir/out.$host" 2>"$dir/err.$host"
+        echo "status $?" >>"$dir/out.$host"
+        if cmp -s "$dir/out" "$dir/out.$host" && cmp -s "$dir/err" "$dir/err.$host"; then
+            ok "$host: $line"
+        else
+            diff "$dir/out" "$dir/out.$host" | head -n 5 | sed 's/^/# /'
+            diff "$dir/err" "$dir/err.$host" | head -n 5 | sed 's/^/# /'
+            not_ok "$host: $line"
+        fi
+        equal "$host: $line: stages with the client's programs" \
+            "$(grep -o ', carried"' "$dir/report" | wc -l)" "$stages"
+    done
+done <<'END'
+4 grep 7 f | sort | uniq | wc -l
+1 find d -type f -exec grep -c 7 {} +
+1 gawk '{s += $1} END {print s}' f
+3 tar cf - d | tar tf - | head -n 2
+1 ls -l d
+1 git -C repo log --format=%s
+1 iconv -f latin1 -t utf-8 latin
+1 sed -n 5p f
+1 cat none
+1 grep none f
+1 TZ=Europe/Berlin ls -l --time-style=full-iso f
+2 sort -rn f | head -n 3
+END
+run bare delay=0ms sed -i 's/^1$/one/' d/a/x
+equal "bare: an effect is done" "$(head -n 1 "$data/d/a/x")" one
+
+# ---- the second time ----------------------------------------------------------------------
+
+run bare delay=0ms grep -c 7 f >/dev/null
+sent=$(grep -o '"bytes_to_link": [0-9]*' "$dir/report" | head -n 1)
+equal "nothing is sent twice" "$sent" '"bytes_to_link": 0'
+
+# A store that was deleted is filled again, at the latest by the second run.
+find "$root/root/.cache/ferry/store" -type f -delete
+run bare delay=0ms grep -c 7 f >"$dir/out" 2>&1
+equal "a store that was deleted harms nothing" "$(cat "$dir/out")" "$(grep -c 7 "$data/f")"
+run bare delay=0ms grep -c 7 f >"$dir/out" 2>&1
+equal "... and is filled again" "$(grep -c ', carried"' "$dir/report")" 1
+
+# ---- a host that cannot be used -----------------------------------------------------------
+
+chmod 777 "$root/root/.cache/ferry"
+rm -rf "$dir/cache"/* "$root/root/.cache/ferry/store"
+run bare delay=0ms grep -c 7 f >"$dir/out" 2>&1
+equal "another user may write to the store: as local" "$(cat "$dir/out")" "$(grep -c 7 "$data/f")"
+equal "... where it runs, and it is said" \
+    "$(grep -c 'other-tool.*can be changed by another user' "$dir/report")" 1
+chmod 700 "$root/root/.cache/ferry"
+
+# Cut at bytes all over what is sent: no file that is not whole is ever run.
+cuts=8
+[ "${FERRY_TEST_TIER-}" = edit ] || cuts=200
+wrong=0 cut=0
+while [ $cut -lt $cuts ]; do
+    rm -rf "$dir/cache"/* "$root/root/.cache/ferry/store"
+    run bare "up,cut=$((cut * 3200000 / cuts + 1500))" sh -c 'grep 7 f | sort | tail -n 1' \
+        >"$dir/out" 2>/dev/null || wrong=$((wrong + 1))
+    [ "$(cat "$dir/out")" = 9997 ] || wrong=$((wrong + 1))
+    for file in "$root/root/.cache/ferry/store"/*; do
+        case ${file##*/} in
+        new-* | image-* | '*') ;;
+        *) [ "$(sha256sum <"$file" | cut -c -64)" = "${file##*/}" ] || wrong=$((wrong + 1)) ;;
+        esac
+    done
+    cut=$((cut + 1))
+done
+equal "$cuts links that break while files are sent" "$wrong" 0
+
+# ---- the setting ------------------------------------------------------------------------
+
+mkdir -p "$dir/config/ferry"
+printf 'tools = same\n' >"$dir/config/ferry/ferry.conf"
+export XDG_CONFIG_HOME="$dir/config"
+run other delay=0ms grep -c 7 f >"$dir/out" 2>&1
+equal "tools = same: nothing is carried" \
+    "$(cat "$dir/out") $(grep -c 'other-tool' "$dir/report") $(grep -c ', carried' "$dir/report")" \
+    "$(grep -c 7 "$data/f") 1 0"
+finish
