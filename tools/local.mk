@@ -13,6 +13,7 @@ libfytools_la_SOURCES = \
 	tools/check_kernels.c tools/check_kernels.h \
 	tools/child.c tools/child.h \
 	tools/config.c \
+	tools/deploy.c \
 	tools/doctor.c tools/doctor.h \
 	tools/doctor_program.c \
 	tools/explain.c \

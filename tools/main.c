@@ -41,6 +41,8 @@ static const struct {
      "what this machine has, and what of a program ferry can reach"},
     {"proxy", fy_tool_proxy, "--stdio [OPTION]...",
      "run commands next to their files, for another machine"},
+    {"deploy", fy_tool_deploy, "[--remove] [USER@]HOST...",
+     "copy ferry to a storage host, or remove it there"},
     {"calibrate", fy_tool_calibrate, "", "measure this machine's rates"},
 };
 

@@ -82,12 +82,15 @@ fy_places_find(struct fy_places *out)
     join(out->stub, FY_PKGLIBEXECDIR, "/ferry-stub");
     join(out->mount, FY_PKGLIBEXECDIR, "/ferry-mount");
     join(out->library, FY_PKGDATADIR, "/annotations/lib");
-    if (!slash || exists(out->shim)) {
-        return;
-    }
-    /* Moved after installation (DESTDIR, a tarball): go by our own place. */
-    if ((slash = strrchr(self, '/'))) {
+    /* Moved after installation (DESTDIR, a tarball, ferry deploy): go by our own place. */
+    if (slash && (slash = strrchr(self, '/'))) {
+        char own[PATH_MAX];
         *slash = '\0';
+        if (!join(own, self, "/share/ferry/annotations/lib") ||
+            strcmp(own, out->library) == 0 ||
+            (!exists(own) && exists(out->shim))) {
+            return;
+        }
         join(out->engine, self, "/lib/ferry/libferry-engine.so");
         join(out->shim, self, "/lib/ferry/libferry.so");
         join(out->stub, self, "/libexec/ferry/ferry-stub");

@@ -82,6 +82,14 @@ void fy_link_last_words(const struct fy_link *link, struct fy_buffer *out);
  * took them) and waits for the child, which is killed after `patience_ms'. */
 void fy_link_close(struct fy_link *link, unsigned patience_ms);
 
+/*
+ * Starts a shell's script at an ssh place, with `in' (borrowed) as its stdin and this
+ * process's stdout and stderr; its process in *out, to be waited for. FY_ERR_INVALID,
+ * FY_ERR_IO with `why'; FY_ERR_NOMEM.
+ */
+int fy_ssh_run(const struct fy_place *place, const char *script, int in,
+               struct fy_buffer *why, pid_t *out) FY_MUST_CHECK;
+
 /* Fills *out, on success only. FY_ERR_INVALID, and `why' says where `text' is wrong. */
 int fy_place_parse(const char *text, struct fy_place *out,
                    struct fy_buffer *why) FY_MUST_CHECK;

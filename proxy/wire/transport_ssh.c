@@ -6,8 +6,10 @@
  */
 #include "config.h"
 
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proxy/wire/transports.h"
 
@@ -65,16 +67,24 @@ write_script(const struct fy_place *place, struct fy_buffer *out)
         fy_buffer_add(out, "; if [ -x \"$f\" ]; then "
                            "exec \"$f\" proxy --stdio; fi; ");
     }
-    fy_buffer_add(out, "PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:"
-                       "/usr/bin:/bin\"; export PATH; "
-                       "if command -v ferry >/dev/null 2>&1; then "
-                       "exec ferry proxy --stdio; fi; "
-                       "echo \"ferry is not installed there\" >&2; exit 127'");
+    /* What `ferry deploy' has put there is of this version. */
+    fy_buffer_add(
+        out,
+        "f=\"${XDG_CACHE_HOME:-$HOME/.cache}/ferry/bin/ferry-" PACKAGE_VERSION
+        "\"; if [ -x \"$f\" ]; then "
+        "exec \"$f\" proxy --stdio; fi; ");
+    fy_buffer_add(
+        out, "PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:"
+             "/usr/bin:/bin\"; export PATH; "
+             "if command -v ferry >/dev/null 2>&1; then "
+             "exec ferry proxy --stdio; fi; "
+             "echo \"ferry is not installed there: ferry deploy HOST copies "
+             "it to its ~/.cache/ferry\" >&2; exit 127'");
 }
 
 int
-fy_ssh_words(const struct fy_place *place, struct fy_ssh_words *out,
-             struct fy_buffer *why)
+fy_ssh_words(const struct fy_place *place, const char *script,
+             struct fy_ssh_words *out, struct fy_buffer *why)
 {
     memset(out, 0, sizeof *out);
     strcpy(out->command, *place->command ? place->command : "ssh");
@@ -109,12 +119,12 @@ fy_ssh_words(const struct fy_place *place, struct fy_ssh_words *out,
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
         add(out, defaults[i]);
     }
-    struct fy_buffer script;
-    fy_buffer_start(&script, out->script, sizeof out->script);
-    write_script(place, &script);
+    struct fy_buffer proxy;
+    fy_buffer_start(&proxy, out->script, sizeof out->script);
+    write_script(place, &proxy);
     add(out, "--");
     add(out, place->host);
-    add(out, out->script);
+    add(out, script ? script : out->script);
     return 0;
 }
 
@@ -127,13 +137,43 @@ fy_transport_ssh(const struct fy_place *place, const char *ferry_path,
     if (!words) {
         return FY_ERR_NOMEM;
     }
-    int status = fy_ssh_words(place, words, why);
+    int status = fy_ssh_words(place, NULL, words, why);
     if (!status) {
         status = fy_transport_spawn(words->argv, why, out);
     }
     if (!status) {
         /* Its end would be waited for over the link; the connection's does. */
         out->relays = true;
+    }
+    free(words);
+    return status;
+}
+
+int
+fy_ssh_run(const struct fy_place *place, const char *script, int in,
+           struct fy_buffer *why, pid_t *out)
+{
+    posix_spawn_file_actions_t actions;
+    struct fy_ssh_words *words = malloc(sizeof *words);
+    if (!words) {
+        return FY_ERR_NOMEM;
+    }
+    int status = fy_ssh_words(place, script, words, why);
+    if (!status && posix_spawn_file_actions_init(&actions) != 0) {
+        status = FY_ERR_NOMEM;
+    } else if (!status) {
+        int error = posix_spawn_file_actions_adddup2(&actions, in, 0);
+        error = error ? error
+                      : posix_spawnp(out, words->argv[0], &actions, NULL,
+                                     (char *const *)words->argv, environ);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        if (error) {
+            fy_buffer_add(why, "cannot start ");
+            fy_buffer_add(why, words->argv[0]);
+            fy_buffer_add(why, ": ");
+            fy_buffer_add(why, strerrordesc_np(error));
+            status = FY_ERR_IO;
+        }
     }
     free(words);
     return status;

@@ -35,9 +35,10 @@ enum {
 struct fy_ssh_words {
     const char *argv[FY_SSH_MAX_WORDS];
     unsigned argc;
-    char command[256], script[1024];
+    char command[256], script[2048];
 };
-int fy_ssh_words(const struct fy_place *place, struct fy_ssh_words *out,
-                 struct fy_buffer *why) FY_MUST_CHECK;
+/* `script': what the login shell there is given; NULL: it starts the proxy. */
+int fy_ssh_words(const struct fy_place *place, const char *script,
+                 struct fy_ssh_words *out, struct fy_buffer *why) FY_MUST_CHECK;
 
 #endif

@@ -179,7 +179,7 @@ START_TEST(test_ssh_words)
                        "&option=BatchMode=no&config=/c&ferry=~/f/ferry",
                        &place, NULL),
         0);
-    ck_assert_int_eq(fy_ssh_words(&place, &words, NULL), 0);
+    ck_assert_int_eq(fy_ssh_words(&place, NULL, &words, NULL), 0);
     ck_assert_str_eq(words.argv[0], "ssh");
     ck_assert_ptr_null(words.argv[words.argc]);
     /* ssh takes the first value: ours where it must be so, else the user's. */
@@ -198,11 +198,11 @@ START_TEST(test_ssh_words)
 
     ck_assert_int_eq(
         fy_place_parse("ssh://h/x?command=ssh%20-i%20/k", &place, NULL), 0);
-    ck_assert_int_eq(fy_ssh_words(&place, &words, NULL), 0);
+    ck_assert_int_eq(fy_ssh_words(&place, NULL, &words, NULL), 0);
     ck_assert_str_eq(words.argv[2], "/k");
     ck_assert_int_eq(
         fy_place_parse("ssh://h/x?command=ssh%20$(evil)", &place, NULL), 0);
-    ck_assert_int_eq(fy_ssh_words(&place, &words, NULL), FY_ERR_INVALID);
+    ck_assert_int_eq(fy_ssh_words(&place, NULL, &words, NULL), FY_ERR_INVALID);
 }
 END_TEST
 
