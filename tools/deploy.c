@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ferry deploy: copies the proxy with its libraries and annotations to a storage host, into
- * ~/.cache/ferry of the user that ssh logs in as. One tar archive through one ssh; the host
- * needs sh and tar, of BusyBox or any other. Nothing of an older copy is used until the new
- * one has said its version.
+ * ~/.cache/ferry of the user that ssh logs in as. A tar archive through ssh; the host
+ * needs sh and tar, of BusyBox or any other. An older copy is replaced once the new copy
+ * has run and said the version.
  */
 #include "config.h"
 
@@ -187,6 +187,10 @@ read_host(const char *text, struct fy_place *out)
     fy_buffer_start(&why, said, sizeof said);
     int n = snprintf(whole, sizeof whole, "%s%s%s", place ? "" : "ssh://", text,
                      place ? "" : "/");
+    if (!place && strpbrk(text, "/?")) {
+        fy_say("%s: expected [USER@]HOST", text);
+        return FY_ERR_INVALID;
+    }
     int status = n >= (int)sizeof whole ? FY_ERR_INVALID
                                         : fy_place_parse(whole, out, &why);
     if (!status && fy_place_is_near(out)) {

@@ -30,7 +30,8 @@ typedef int fy_subcommand(int argc, char **argv); /* argv[0]: "ferry run" */
 
 fy_subcommand fy_tool_run, fy_tool_shell, fy_tool_check, fy_tool_verify,
     fy_tool_explain, fy_tool_doctor, fy_tool_calibrate, fy_tool_report,
-    fy_tool_proxy, fy_tool_deploy, fy_tool_mount, fy_tool_umount, fy_tool_mount_helper;
+    fy_tool_proxy, fy_tool_deploy, fy_tool_mount, fy_tool_umount,
+    fy_tool_mount_helper;
 
 /* tools/stack.c: run(argc, argv) on a stack that has room for it, whatever limit the
  * process was started with. Once in a process; its result. */

@@ -103,7 +103,7 @@ enum cmd_statement_kind {
     CMD_NEVER,
     CMD_READS,   /* a folder: words */
     CMD_CONFIGS, /* files: words */
-    CMD_CARRIES,   /* files of the program's own: words */
+    CMD_CARRIES, /* files of the program's own: words */
     CMD_WRITES,  /* likewise; then what of it */
     CMD_WORK,
     CMD_SPLIT,

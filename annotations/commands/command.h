@@ -208,7 +208,8 @@ struct fy_invocation {
     double work;            /* relative seconds a byte; 1: like cat */
     const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
                                  * the caller; NULL-terminated */
-    const char *const *carries; /* files of the program's own, a folder's by a slash at
+    const char *const
+        *carries; /* files that the program loads, folders with a slash at
                                * its end; NULL-terminated */
     const struct fy_absent *absents;
     uint32_t nabsents;

@@ -115,7 +115,8 @@ struct fy_block {
     unsigned nslots, noperands, nkeys;
     uint16_t reads_stdin, reads_cwd, cwd_is_tree, writes_cwd;
     uint16_t traits[FY_TRAITS];
-    struct fy_rules requires, nevers, configs, carries, splits, merges, outputs, works;
+    struct fy_rules requires, nevers, configs, carries, splits, merges, outputs,
+        works;
     struct fy_rules absents;   /* word 1: `present' */
     struct fy_rules written;   /* of the working folder; word: enum
                                * fy_written_how */

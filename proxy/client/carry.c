@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that a host has not, or has otherwise: it is asked which of their files it
- * lacks, these are sent, and the stage is asked for afterwards. One program at a time for
+ * lacks, these are sent, and the stage is asked for afterwards. A single program at a time for
  * each connection, so that files which many need are sent once. A program that the host had
  * in an earlier run is not asked about again (logins.h).
  */
@@ -26,7 +26,7 @@ enum {
     PIECE_BYTES = 256 << 10, /* that are queued at once */
 };
 
-/* The program of one stage. It lives until all its exchanges are closed. */
+/* The program of a stage. It lives until all exchanges are closed. */
 struct fy_carrying {
     struct fy_carrying *next; /* of its connection */
     struct connection *connection;
@@ -44,7 +44,7 @@ struct fy_carrying {
     char identity[256], why[256];
 };
 
-/* One file: read in a thread, then sent. */
+/* A file: read in a thread, then sent. */
 struct upload {
     struct fy_work work;
     struct fy_carrying *carrying;
@@ -77,7 +77,7 @@ why_of(const struct fy_wire_pair *pairs, size_t n)
     return "its files cannot be carried";
 }
 
-/* ---- one file ---------------------------------------------------------------------- */
+/* ---- a file ------------------------------------------------------------------------ */
 
 static void
 upload_free(struct fy_work *work)
@@ -142,7 +142,7 @@ upload_room(struct exchange *exchange)
         }
     }
     if (upload->sent == upload->n) {
-        go_on(upload->carrying); /* the next one follows at once */
+        go_on(upload->carrying); /* the next follows at once */
     }
 }
 
@@ -427,10 +427,8 @@ fy_carry_wait(struct stage *stage, struct connection *connection)
     const char *identity = fy_gather_identity(stage->prepare.gather);
     char key[FY_CLOSURE_KEY_BYTES];
     fy_closure_key(closure, key);
-    bool same =
-        fy_tools_find(&connection->tools, identity) == FY_TOOL_SAME;
-    if (same ||
-        fy_tools_find(&connection->tools, key) == FY_TOOL_CARRIED) {
+    bool same = fy_tools_find(&connection->tools, identity) == FY_TOOL_SAME;
+    if (same || fy_tools_find(&connection->tools, key) == FY_TOOL_CARRIED) {
         stage->carry.settled = true;
         stage->carry.carried = !same;
         return false;

@@ -11,6 +11,7 @@ libfyproxy_la_SOURCES += \
 	proxy/client/cost.c \
 	proxy/client/cost.h \
 	proxy/client/flow.c \
+	proxy/client/gather.c \
 	proxy/client/stub_client.c \
 	proxy/client/holders.c \
 	proxy/client/holders.h \

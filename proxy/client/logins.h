@@ -14,8 +14,8 @@ double fy_login_last(const char *prefix, const char *host);
 void fy_login_keep(const char *prefix, const char *host, double seconds);
 
 /*
- * Programs of this host whose place at that host is known: it has the same one, or it has
- * all files of this one in its store. Rows that turned out wrong are forgotten.
+ * Programs of this host that the storage host has, too, or has all files of in the store.
+ * Rows that turned out wrong are forgotten.
  */
 enum fy_tool_place {
     FY_TOOL_UNKNOWN,

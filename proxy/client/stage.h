@@ -156,13 +156,13 @@ struct stage_prepare {
     size_t touched_used;
 };
 
-/* carry.c: its program and all that this needs, at a host with another one. */
+/* carry.c: the stage's program and all that this needs, at a host with another program. */
 struct stage_carry {
     struct fy_carrying *active;    /* under way; owns itself */
     struct connection *connection; /* that all of this is about */
     bool settled;                  /* it is known whether it must be carried */
-    bool carried;                  /* the request names all of its files */
-    uint64_t bytes;                /* that were sent for it */
+    bool carried;   /* the request names all files of the program */
+    uint64_t bytes; /* that were sent for it */
 };
 
 /* stage_end.c: its result. */
@@ -333,8 +333,8 @@ void fy_placement_forget(struct stage *stage);
 
 /* ---- carry.c */
 
-/* Sends the files of a program that the host has not. A filter that waits for its input
- * has no connection yet; NULL: the one that it will have, as far as that is clear. False:
+/* Sends the files of a program that the host has not. A filter that waits for input
+ * has no connection yet: NULL, and the only connection counts. False:
  * there is nothing to wait for; else fy_stage_prepared() follows, or the stage is
  * declined. */
 bool fy_carry_wait(struct stage *stage, struct connection *connection);
@@ -420,9 +420,35 @@ int fy_alike_new(const struct stage *stage,
 const char *fy_alike_find(const struct fy_alike *alike);
 void fy_alike_free(struct fy_alike *alike);
 
-/* ---- ask.c */
+/* ---- gather.c */
 
-struct fy_gather;
+enum {
+    FY_CONFIGS_MAX = 64,
+    FY_LOCALES_MAX = 16,
+    FY_RUNS_MAX = 16,
+};
+
+/* Nothing of the stage is borrowed, which may end while files do not answer. */
+struct fy_gather {
+    char *program, *library_path, *locales[FY_LOCALES_MAX + 1];
+    char *paths[FY_CONFIGS_MAX];
+    unsigned char hashes[FY_CONFIGS_MAX][32];
+    unsigned npaths, nlocales;
+    char *search, *runs[FY_RUNS_MAX]; /* PATH; programs that it leads to */
+    unsigned nruns;
+    bool encoded, loads_paths;
+    char identity[256];
+    /* Sent to a host that has another program; NULL: the program cannot be carried. */
+    struct fy_closure *closure;
+    struct fy_tools_known known; /* at the host */
+    bool carries;                /* it may be */
+    char **loads;                /* files that the annotation names for that */
+    size_t nloads;
+    char *zone; /* TZ; NULL: not set, or a path */
+    unsigned reason;
+    struct fy_buffer why;
+    char text[200];
+};
 
 /* The facts about this machine's files that the request needs; fy_gather_run()
  * finds them out, in any thread. FY_ERR_NOMEM. */
@@ -432,10 +458,12 @@ void fy_gather_run(struct fy_gather *gather);
 /* FY_STAGE_NONE: the stage may be asked for. */
 unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
 void fy_gather_free(struct fy_gather *gather);
-/* All files of its program, borrowed; NULL: none are to be carried, or can be. */
+/* All files of the program, borrowed; NULL: none are to be carried, or can be. */
 struct fy_closure *fy_gather_closure(const struct fy_gather *gather);
 const char *fy_gather_identity(const struct fy_gather *gather);
 const char *fy_gather_program(const struct fy_gather *gather);
+
+/* ---- ask.c */
 
 /* The stage goes by owners, and the mount shows its user there as the one here. */
 bool fy_ask_shows_owners(const struct stage *stage,

@@ -438,8 +438,8 @@ look_at(const struct fy_seen *seen, struct failure *failure)
     return true;
 }
 
-/* Makes the image the root. It has the folders of the mounts already, and shows what is
- * added to it later. */
+/* Makes the image the root. It has the folders of the mounts already, and shows files
+ * that are added later. */
 static bool
 enter_image(const char *image, struct failure *failure)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that are carried: /carry says which of their files this host lacks, /store
- * takes one. In jobs, since both wait for a disk.
+ * takes a file. In jobs, since both wait for a disk.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 
 enum {
     HASH_BYTES = 32,
-    FILES_MAX = 4096, /* that one question names */
+    FILES_MAX = 4096, /* that a question names */
 };
 
 /* Answers both: 200 with `lacks', or a refusal. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Closures, see the header. Contents are hashed once a process: the cache knows a file by
- * its inode, size and times, as tools.c does.
+ * inode, size and times, as tools.c does.
  */
 #include "config.h"
 
@@ -166,7 +166,7 @@ open_regular(const char *path, struct stat *about)
     return fd;
 }
 
-/* Adds what is below the folder; its path ends in a slash. */
+/* Adds the files below the folder, whose path ends in a slash. */
 static int
 add_folder(struct fy_closure *closure, const char *path, unsigned depth)
 {
@@ -215,7 +215,7 @@ fy_closure_add_file(struct fy_closure *closure, const char *path)
     return status;
 }
 
-/* Returns true if every linker finds the library without a cache of its host's. */
+/* Returns true if every linker finds the library without /etc/ld.so.cache. */
 static bool
 is_found_by_default(const char *path)
 {
@@ -234,7 +234,7 @@ is_found_by_default(const char *path)
     return false;
 }
 
-/* Adds the libraries; one of a processor's level counts as its base version. */
+/* Adds the libraries; the base version instead of a version for some processors. */
 static int
 add_needs(struct fy_closure *closure, const struct fy_needs *needs,
           struct fy_buffer *why)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program's closure: its file, its interpreter, the libraries that the interpreter
- * lists, and the files that the annotation names, each with its content's SHA-256. With
- * these files another host runs the very same program (store.h). Any thread; a closure is
- * used by one at a time.
+ * A program's closure: the file, the interpreter, the libraries that the interpreter
+ * lists, and the files that the annotation names, each with the SHA-256 of the content.
+ * With these files another host runs the very same program (store.h). Any thread; a closure
+ * is used by a single thread at a time.
  */
 #ifndef FERRY_PROXY_STORAGE_CLOSURE_H
 #define FERRY_PROXY_STORAGE_CLOSURE_H
@@ -35,25 +35,26 @@ struct fy_closure {
 };
 
 /*
- * Adds a program with all that its linker loads; a file that is in the closure is not
- * added twice. `loads_known': the annotation says what more it loads at run time.
+ * Adds a program with all that the linker loads; a file that is in the closure is not
+ * added twice. `loads_known': the annotation names all that it loads at run time.
  * FY_ERR_UNSUPPORTED with `why': a script, setuid, or it loads more by names. FY_ERR_OVERFLOW: too many or too large; FY_ERR_IO,
  * FY_ERR_NOMEM. After an error the closure can only be freed.
  */
 int fy_closure_add_program(struct fy_closure *closure, const char *path,
                            bool loads_known,
                            struct fy_buffer *why) FY_MUST_CHECK;
-/* Adds a regular file, or all below a folder whose path ends in a slash; a missing one is
+/* Adds a regular file, or all below a folder whose path ends in a slash; a missing file is
  * no error and adds nothing. */
 int fy_closure_add_file(struct fy_closure *closure,
                         const char *path) FY_MUST_CHECK;
-/* Writes a text that names the paths and contents of the closure. */
 enum {
     FY_CLOSURE_KEY_BYTES = 80,
 };
+/* Writes a text that names the paths and contents of the closure. */
 void fy_closure_key(const struct fy_closure *closure,
                     char out[FY_CLOSURE_KEY_BYTES]);
-/* One user less: the last one frees it. NULL: fine. Users are counted by one thread. */
+/* Drops a user; the last user frees the closure. NULL: fine. Users are counted by a single
+ * thread. */
 void fy_closure_free(struct fy_closure *closure);
 
 /* Returns true if this host's users and groups are named by /etc/passwd and /etc/group

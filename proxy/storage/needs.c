@@ -106,7 +106,7 @@ loads_more(int fd)
 static bool
 is_known_to_load(const char *name)
 {
-    /* libselinux loads what compiles a policy, which no command does. */
+    /* libselinux loads a compiler of policies, which no command needs. */
     static const char *const known[] = {"libc.so.6", "libcrypto.so.3",
                                         "libcrypto.so.1.1", "libselinux.so.1"};
     name = fy_path_name(name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store, see the header. Everything is done by the open folder, whose path was trusted
- * when it was opened. Images of proxies that were killed are removed by the next one: a
- * proxy holds a lock on its own.
+ * when it was opened. Images of proxies that were killed are removed by the next proxy:
+ * each holds a lock on the own image.
  */
 #include "config.h"
 
@@ -191,7 +191,7 @@ fy_store_close(struct fy_store *store)
 
 /* ---- contents --------------------------------------------------------------------- */
 
-/* Returns true if the file is one that was put there whole. */
+/* Returns true if the file was put there whole. */
 static bool
 is_whole(const struct fy_store *store, const char *name)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store of a storage host: files of clients' programs, one for each content, named by
- * its SHA-256, in $XDG_CACHE_HOME/ferry/store (~/.cache/ferry/store). A file that has its
- * final name is complete. It may be deleted at any time. And the image of one proxy: a
+ * The store of a storage host: files of clients' programs, each content once, named by the
+ * SHA-256, in $XDG_CACHE_HOME/ferry/store (~/.cache/ferry/store). A file that has the final
+ * name is complete. It may be deleted at any time. And the image of a proxy: a
  * folder in which such files stand at the client's paths, a root for the stages that run
  * them. Any thread; a store guards itself.
  */
@@ -21,10 +21,10 @@
 struct fy_store;
 
 /*
- * Opens the store below `home' (the user's), new in *out; makes its folder if it is missing.
- * `limit_bytes': what is kept at most; the files that were used least lately go first.
+ * Opens the store below `home' (the user's), new in *out; makes the folder if it is missing.
+ * `limit_bytes': kept at most; the files that were used least lately go first.
  * FY_ERR_UNSUPPORTED with `why': another user may write to the folder, or nothing can be
- * executed on its file system. FY_ERR_IO with `why', FY_ERR_NOMEM.
+ * executed on the file system. FY_ERR_IO with `why', FY_ERR_NOMEM.
  */
 int fy_store_open(const char *home, uint64_t limit_bytes, struct fy_buffer *why,
                   struct fy_store **out) FY_MUST_CHECK;
@@ -42,7 +42,7 @@ int fy_store_put(struct fy_store *store, const unsigned char sha256[32],
                  struct fy_buffer *why) FY_MUST_CHECK;
 
 /* The image's folder, made when it is first asked for; owned by the store. NULL: it cannot
- * be made. It has the folders of what every root has (/proc, /dev, /sys, /tmp). */
+ * be made. It has the folders of every root (/proc, /dev, /sys, /tmp). */
 const char *fy_store_image(struct fy_store *store);
 /*
  * Has the content stand at `path' of the image: absolute, without "." and "..", and not in

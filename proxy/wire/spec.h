@@ -60,7 +60,7 @@ struct fy_config_hash { /* an implicit input on the client */
     unsigned char sha256[32]; /* all zero: does not exist there */
 };
 
-/* A file that the storage host has in its store, or lacks, and its path on the client. */
+/* A file that the storage host has in the store, or lacks, and the path on the client. */
 struct fy_carried_file {
     struct fy_bytes path;
     unsigned char sha256[32];
@@ -99,7 +99,7 @@ struct fy_stage_spec {
     bool compress;   /* zstd on the body of the response */
     struct fy_config_hash *configs;
     uint32_t nconfigs;
-    /* All that the program needs, where the storage host has another one: it runs with
+    /* All that the program needs, where the storage host has another program: it runs with
      * these files instead; owned array. */
     struct fy_carried_file *carried;
     uint32_t ncarried;
@@ -131,7 +131,7 @@ struct fy_probe_result {
     bool complete; /* false: the walk was cut short */
 };
 
-/* POST /carry: whether a program must be carried, and which of its files are missing. */
+/* POST /carry: whether a program must be carried, and which files are missing. */
 struct fy_carry {
     struct fy_tool tool;
     struct fy_carried_file *carried; /* owned array */

@@ -83,8 +83,8 @@ void fy_link_last_words(const struct fy_link *link, struct fy_buffer *out);
 void fy_link_close(struct fy_link *link, unsigned patience_ms);
 
 /*
- * Starts a shell's script at an ssh place, with `in' (borrowed) as its stdin and this
- * process's stdout and stderr; its process in *out, to be waited for. FY_ERR_INVALID,
+ * Starts a shell's script at an ssh place, with `in' (borrowed) as stdin and this process's
+ * stdout and stderr; the new process in *out, to be waited for. FY_ERR_INVALID,
  * FY_ERR_IO with `why'; FY_ERR_NOMEM.
  */
 int fy_ssh_run(const struct fy_place *place, const char *script, int in,

@@ -67,7 +67,7 @@ write_script(const struct fy_place *place, struct fy_buffer *out)
         fy_buffer_add(out, "; if [ -x \"$f\" ]; then "
                            "exec \"$f\" proxy --stdio; fi; ");
     }
-    /* What `ferry deploy' has put there is of this version. */
+    /* The copy that `ferry deploy' makes is of this version. */
     fy_buffer_add(
         out,
         "f=\"${XDG_CACHE_HOME:-$HOME/.cache}/ferry/bin/ferry-" PACKAGE_VERSION

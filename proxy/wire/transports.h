@@ -37,7 +37,7 @@ struct fy_ssh_words {
     unsigned argc;
     char command[256], script[2048];
 };
-/* `script': what the login shell there is given; NULL: it starts the proxy. */
+/* `script': for the login shell there; NULL: it starts the proxy. */
 int fy_ssh_words(const struct fy_place *place, const char *script,
                  struct fy_ssh_words *out, struct fy_buffer *why) FY_MUST_CHECK;
 

@@ -169,6 +169,67 @@ while [ $cut -lt $cuts ]; do
 done
 equal "$cuts links that break while files are sent" "$wrong" 0
 
+# ---- ferry itself is copied ---------------------------------------------------------------
+
+# A host with sh, tar and few more of its own; ssh runs what it is given in there.
+rm -rf "${root:?}/opt" "${root:?}/root/.cache" "${root:?}/bin" "$dir/cache"/*
+mkdir -p "$root/bin"
+for program in sh tar mkdir rm mv chmod rmdir; do
+    path=$(readlink -f "$(command -v "$program")")
+    cp "$path" "$root/bin/$program"
+    for library in $(ldd "$path" | grep -o '/[^ ]*'); do
+        mkdir -p "$root${library%/*}"
+        cp -L "$library" "$root$library"
+    done
+done
+cat >"$dir/ssh" <<END
+#!/bin/sh
+for last; do :; done
+LAST=\$last exec unshare -m sh -c '
+    mount --make-rprivate / && mount --bind $root $root && mount --bind $data $root/srv &&
+        mount --rbind /proc $root/proc && mount --rbind /dev $root/dev &&
+        mount --rbind /sys $root/sys && mount -t tmpfs none $root/tmp && cd $root &&
+        pivot_root . old && unset XDG_CACHE_HOME && export HOME=/root PATH=/bin &&
+        exec \${SHELL_THERE:-/bin/sh} -c "\$LAST"'
+END
+chmod 755 "$dir/ssh"
+deployed()
+{
+    (cd "$data" && "$build/ferry" run --no-discover --force --device none \
+        --report="$dir/report" --mount "$data=ssh://box/srv?command=$dir/ssh" -- grep -c 7 f)
+}
+equal "without ferry there: as local" "$(deployed 2>/dev/null)" "$(grep -c 7 "$data/f")"
+grep -q 'ferry deploy HOST' "$dir/report" && ok "... and the way out is named" ||
+    not_ok "... and the way out is named"
+"$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
+equal "ferry deploy" "$? $(cat "$dir/err")" "0 "
+deployed >"$dir/out" 2>&1
+equal "... and a command runs there" \
+    "$(cat "$dir/out") $(grep -c '"placed": "ssh://box, carried"' "$dir/report")" \
+    "$(grep -c 7 "$data/f") 1"
+"$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
+equal "ferry deploy once more" "$? $(cat "$dir/err")" "0 "
+equal "... leaves nothing half done" "$(find "$root/root/.cache" -name 'new-*')" ""
+"$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
+equal "ferry deploy --remove" "$? $(cat "$dir/err") $(find "$root/root/.cache" -type f)" "0  "
+mkdir -p "$dir/full"
+mount -t tmpfs -o size=1m none "$dir/full" 2>/dev/null && {
+    rm -rf "$root/root/.cache"
+    mkdir -p "$root/root/.cache"
+    sed "s|cd \$root|mount --bind $dir/full $root/root/.cache \&\& cd $root|; s|cd $root|mount --bind $dir/full $root/root/.cache \&\& cd $root|" \
+        "$dir/ssh" >"$dir/ssh.full"
+    chmod 755 "$dir/ssh.full"
+    "$build/ferry" deploy "ssh://box/?command=$dir/ssh.full" >"$dir/out" 2>"$dir/err"
+    equal "a full disk: status" $? 1
+    equal "... one line says so" "$(grep -c 'box.*was not copied' "$dir/err")" 1
+    equal "... and nothing is left" "$(find "$dir/full" -type f)" ""
+    umount "$dir/full"
+}
+for wrong in "" "ssh://" "host/with/path?command=x" "-x"; do
+    "$build/ferry" deploy "$wrong" >"$dir/out" 2>"$dir/err"
+    equal "ferry deploy '$wrong'" $? 2
+done
+
 # ---- the setting ------------------------------------------------------------------------
 
 mkdir -p "$dir/config/ferry"

@@ -6,9 +6,8 @@ usage: tests/style/layers.py [--write | --show]
 
 tests/style/LAYERS says which rooms a room may use. Judged are includes, calls (by nm of
 the objects in FERRY_BUILDDIR), knots (files that call each other in a circle, of more than
-4), folders of more than 40 files, structures of more than 30 fields or 8 booleans, names
-of commands in strings of proxy/, CUDA's names outside its room, the engine's bss above
-128 KiB, variables of file scope in the pager, and functions without a contract: those
+4), folders of more than 40 files, names
+of commands in strings of proxy/, CUDA's names outside its room, variables of file scope in the pager, and functions without a contract: those
 that another room calls and that have no comment in their header, before them, behind them
 or before their group ("Each ...", "Both ...", "These ..."). What breaks a rule today stands in tests/style/LAYERS.today. That list may only shrink: a finding that is not
 in it fails, and so does a line of it that is found no longer. --write writes the list
@@ -24,8 +23,7 @@ import sys
 SOURCE = os.environ.get("FERRY_SRCDIR") or os.path.join(os.path.dirname(__file__), "../..")
 BUILD = os.environ.get("FERRY_BUILDDIR") or os.path.join(SOURCE, "_build")
 PRODUCT = ("common", "annotations", "pager", "proxy", "shim", "tools")
-MOST_FILES, MOST_FIELDS, MOST_BOOLEANS, MOST_KNOT = 40, 30, 8, 4
-MOST_BSS = 128 << 10
+MOST_FILES, MOST_KNOT = 40, 4
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((?:%s)/[\w/.-]+)"' % "|".join(PRODUCT), re.M)
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.S)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -181,22 +179,6 @@ def folders(paths):
             yield f"folder {folder}", number
 
 
-def structures(paths):
-    for path in paths:
-        text = COMMENT.sub("", text_of(path))
-        for match in re.finditer(r"^(?:typedef |static )*struct (\w+)\s*\{$", text, re.M):
-            end = text.find("\n}", match.end())
-            rows = [row for row in text[match.end():end].split(";")
-                    if re.search(r"\w", re.sub(r"[{}]", "", row))]
-            fields = sum(1 + len(re.findall(r",(?![^(]*\))", row)) for row in rows)
-            booleans = sum(1 + len(re.findall(r",(?![^(]*\))", row)) for row in rows
-                           if re.search(r"\bbool\b[^(]*$", row))
-            if fields > MOST_FIELDS:
-                yield f"fields {path} {match[1]}", fields
-            if booleans > MOST_BOOLEANS:
-                yield f"booleans {path} {match[1]}", booleans
-
-
 def command_names(paths):
     names = set()
     for path in glob.glob(os.path.join(SOURCE, "annotations/lib/commands/*.ferry")):
@@ -221,22 +203,17 @@ def vendor_names(rooms, paths):
 
 
 def variables():
-    """What the pager's objects keep in bss and data that is written: the bytes of bss if
-    they are too many, and the number of variables of each room, those of functions
-    too. (libferry-engine.so has no other objects that keep more than words.)"""
-    count, bss = collections.Counter(), 0
+    """How many variables the objects of each room of the pager keep, those of functions too."""
+    count = collections.Counter()
     for stem, said in symbols("-S", "-f", "sysv").items():
         if not stem.startswith("pager/"):
             continue
-        for name, _, _, kind, size, _, section in re.findall(
+        for name, _, _, kind, _, _, section in re.findall(
                 r"^(\S+) *" + r"\|([^|\n]*)" * 6 + "$", said, re.M):
             if kind.strip() == "OBJECT" and re.match(r"[a-z]\w*(\.\d+)?$", name) and \
                     re.match(r"\.t?(bss|data)\b(?!\.rel\.ro)", section):
                 count[os.path.dirname(stem)] += 1
-                bss += int(size, 16) if section.startswith((".bss", ".tbss")) else 0
     yield from ((f"variables {room}", number) for room, number in count.items())
-    if bss > MOST_BSS:
-        yield "bss pager", bss
 
 
 def contracts(rooms, paths, known):
@@ -264,12 +241,9 @@ RULES = (
     ("call", "calls go down"),
     ("knot", "no more than 4 files call each other in a circle"),
     ("folder", "no folder has more than 40 files"),
-    ("fields", "no structure has more than 30 fields"),
-    ("booleans", "no structure has more than 8 booleans"),
     ("command", "proxy/ names no command"),
     ("cuda", "CUDA is named in its room only"),
     ("variables", "the pager's rooms keep nothing in variables of file scope"),
-    ("bss", "the engine's bss is at most 128 KiB"),
     ("contract", "headers tell about each function that another room calls"),
 )
 
@@ -280,7 +254,7 @@ def main():
     edges = calls_between(known)
     found = {}
     for findings in (includes(rooms, paths), calls(rooms, edges), knots(calls_between(known, True)), folders(paths),
-                     structures(paths), command_names(paths), vendor_names(rooms, paths), variables(),
+                     command_names(paths), vendor_names(rooms, paths), variables(),
                      contracts(rooms, paths, known)):
         found.update(findings)
     lines = [f"{what} {number}" for what, number in sorted(found.items())]
