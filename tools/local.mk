@@ -56,6 +56,7 @@ dist_man_MANS += \
 	docs/ferry.1 \
 	docs/ferry-calibrate.1 \
 	docs/ferry-check.1 \
+	docs/ferry-deploy.1 \
 	docs/ferry-doctor.1 \
 	docs/ferry-explain.1 \
 	docs/ferry-mount.1 \

@@ -209,8 +209,8 @@ struct fy_invocation {
     const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
                                  * the caller; NULL-terminated */
     const char *const
-        *carries; /* files that the program loads, folders with a slash at
-                               * its end; NULL-terminated */
+        *carries; /* files that the program loads, folders with a slash at the
+                               * end; NULL-terminated */
     const struct fy_absent *absents;
     uint32_t nabsents;
     /* If it writes cwd: only these and what is below them; none: anything. */
