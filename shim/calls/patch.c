@@ -228,24 +228,25 @@ struct late {
     bool global; /* by what RTLD_GLOBAL opened */
 };
 
-/* Our replacement for one of libc's four, or NULL. */
+/* Our replacement for one of libc's questions to the dynamic linker, or NULL. */
 static void *
 wrapper(const char *name)
 {
-    if (strncmp(name, "dl", 2) != 0) {
-        return NULL;
-    }
-    if (strcmp(name, "dlsym") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlsym;
-    }
-    if (strcmp(name, "dlvsym") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlvsym;
-    }
-    if (strcmp(name, "dlopen") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlopen;
-    }
-    if (strcmp(name, "dlclose") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlclose;
+    const struct {
+        const char *name;
+        void *ours;
+    } rows[] = {
+        {"dlsym", (void *)(uintptr_t)fy_wrap_dlsym},
+        {"dlvsym", (void *)(uintptr_t)fy_wrap_dlvsym},
+        {"dlopen", (void *)(uintptr_t)fy_wrap_dlopen},
+        {"dlclose", (void *)(uintptr_t)fy_wrap_dlclose},
+        {"dladdr", (void *)(uintptr_t)fy_wrap_dladdr},
+        {"dladdr1", (void *)(uintptr_t)fy_wrap_dladdr1},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (fy_texts_equal(name, rows[i].name)) {
+            return rows[i].ours;
+        }
     }
     return NULL;
 }

@@ -17,6 +17,7 @@
 #ifndef FERRY_SHIM_CALLS_SHIM_H
 #define FERRY_SHIM_CALLS_SHIM_H
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -183,8 +184,8 @@ FY_HIDDEN bool fy_settings_value(const char *key, char *out, size_t capacity);
 
 struct fy_object;
 
-/* The original of `symbol' in the scope of the object at `caller', or NULL. */
-FY_HIDDEN void *fy_original_find(uint32_t symbol, const void *caller);
+/* The original of that name in the scope of the object at `caller', or NULL. */
+FY_HIDDEN void *fy_original_find(const char *name, const void *caller);
 
 /*
  * Tells that the object with this dynamic section was opened with RTLD_GLOBAL
@@ -242,6 +243,9 @@ FY_HIDDEN const struct fy_binding *fy_bind_call(struct fy_frame *frame);
  */
 FY_HIDDEN void *fy_bind_pointer(uint32_t symbol, void *original);
 
+/* The original of the stub at exactly that address; NULL: it is no stub in use. */
+FY_HIDDEN void *fy_bind_original(const void *address);
+
 /* The stub alone, for an original that is known not to be global. */
 FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
 
@@ -288,6 +292,8 @@ struct fy_libc {
     void *(*dlvsym)(void *handle, const char *name, const char *version);
     void *(*dlopen)(const char *file, int mode);
     int (*dlclose)(void *handle);
+    int (*dladdr)(const void *address, Dl_info *info);
+    int (*dladdr1)(const void *address, Dl_info *info, void **extra, int flags);
     fy_iterate_fn
         *iterate; /* dl_iterate_phdr; the program may define another */
 };
@@ -334,6 +340,9 @@ FY_HIDDEN void *fy_wrap_dlvsym(void *handle, const char *name,
                                const char *version);
 FY_HIDDEN void *fy_wrap_dlopen(const char *file, int mode);
 FY_HIDDEN int fy_wrap_dlclose(void *handle);
+FY_HIDDEN int fy_wrap_dladdr(const void *address, Dl_info *info);
+FY_HIDDEN int fy_wrap_dladdr1(const void *address, Dl_info *info, void **extra,
+                              int flags);
 
 /* ---- patch.c: slots of other objects -------------------------------------- */
 

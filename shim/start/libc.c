@@ -17,11 +17,12 @@
 #include "shim/programs/exec.h"
 
 enum {
-    ITERATE = 4,
+    ITERATE = 6,
     FUNCTIONS
 };
-static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
-                                             "dlclose", "dl_iterate_phdr"};
+static const char *const names[FUNCTIONS] = {
+    "dlsym",  "dlvsym",  "dlopen",         "dlclose",
+    "dladdr", "dladdr1", "dl_iterate_phdr"};
 
 static bool
 is_libc(const struct fy_object *object)
@@ -65,6 +66,8 @@ fy_libc_find(void)
         found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
         found.dlopen = (void *(*)(const char *, int))at[2];
         found.dlclose = (int (*)(void *))at[3];
+        found.dladdr = (int (*)(const void *, Dl_info *))at[4];
+        found.dladdr1 = (int (*)(const void *, Dl_info *, void **, int))at[5];
         found.iterate = (fy_iterate_fn *)at[ITERATE];
         __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
     }
