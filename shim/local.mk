@@ -11,6 +11,7 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/enter.S \
 	shim/arch/x86_64/frame.h \
 	shim/arch/x86_64/image.S \
+	shim/arch/x86_64/imports.S \
 	shim/arch/x86_64/jump.S \
 	shim/arch/x86_64/layout.h \
 	shim/arch/x86_64/raw.h \

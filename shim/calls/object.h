@@ -79,6 +79,33 @@ int fy_object_at(const void *address, struct fy_object *out) FY_MUST_CHECK;
 const ElfW(Sym) *
     fy_object_symbol(const struct fy_object *object, const char *name);
 
+/* A name in the symbol table of an object. */
+struct fy_query {
+    const char *name;
+    const char *version; /* NULL: the default version, else any */
+    bool tls;            /* a thread-local variable */
+};
+/* The symbol that the object defines and exports, or NULL. */
+const ElfW(Sym) * fy_object_find(const struct fy_object *object,
+                                 const struct fy_query *query);
+/*
+ * The name and version of the object's symbol i, and the soname of the library that the
+ * object was linked with for this import. False: symbol i is no import that names a
+ * library. Borrows.
+ */
+bool fy_object_imports(const struct fy_object *object, uint32_t i,
+                       struct fy_query *out, const char **out_soname);
+
+/* The address that a tag of the dynamic section tells, or NULL. */
+const void *fy_object_pointer(const struct fy_object *object, ElfW(Sxword) tag);
+
+/* The tables of the preloaded object; it has no name and no segments. No libc. */
+void fy_object_own(struct fy_object *out);
+
+/* The relocations of the object's PLT, by their number. */
+const ElfW(Rela) *
+    fy_object_slots(const struct fy_object *object, uint64_t *out_count);
+
 /* The calling thread's own of a thread-local variable that the object of that soname
  * exports; NULL: none. */
 void *fy_object_thread_local(const char *soname, const char *name);

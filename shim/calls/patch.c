@@ -450,3 +450,35 @@ fy_patch_opened(const void *dynamic, uint64_t first, bool deep)
         }
     }
 }
+
+/* ---- ferry's own objects ------------------------------------------------------- */
+
+static int
+lead_home(const struct fy_object *object, const ElfW(Rela) * relocation,
+          bool lazy, void *closure)
+{
+    void *function =
+        relocation->r_addend && !lazy
+            ? NULL
+            : fy_imports_find(object, ELF64_R_SYM(relocation->r_info));
+    if (function) {
+        store(closure, object->base + relocation->r_offset,
+              (uintptr_t)function);
+    }
+    return 0;
+}
+
+void
+fy_patch_imports(const void *dynamic, uint64_t mark)
+{
+    struct opened opened = {.first = mark, .member = {dynamic}, .count = 1};
+    struct writer writer;
+    for (unsigned i = 0; i < opened.count; i++) {
+        if (fetch_member(&opened, i)) {
+            fy_object_each(add_needed, &opened);
+            writer_start(&writer, &opened.current);
+            fy_object_relocations(&opened.current, lead_home, &writer);
+            writer_end(&writer);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libferry.so: the inside of the object that is preloaded into every program.
- * It offers nothing to C callers. It exports dlopen, dlsym, dlvsym, dlclose,
+ * It offers nothing to C callers. It exports dlopen, dlsym, dladdr and their kin,
  * its anchor (image/image.h), and, once image/build.c has extended it, a thunk for every
  * annotated name.
  *
@@ -280,13 +280,24 @@ FY_HIDDEN const char *fy_symbol_name(uint32_t symbol);
 /* Whether an address is one of our thunks or stubs. */
 FY_HIDDEN bool fy_is_thunk(const void *address);
 
+/* ---- imports.c: libc's functions, for ferry's own objects -------------------------- */
+
+/* Makes the preloaded object call the functions of the library that it was linked with,
+ * whatever the program defines. Called by the constructor before all else. */
+FY_HIDDEN void fy_imports_start(void);
+/* Returns the function that an object of ferry's calls for symbol i, an import; NULL: the
+ * function that the dynamic linker finds. */
+FY_HIDDEN void *fy_imports_find(const struct fy_object *object, uint32_t i);
+/* Finds and stores the function of a slot of the PLT, for imports.S; NULL: the dynamic
+ * linker has to find and store the function. No lock, no libc. */
+FY_HIDDEN void *fy_imports_bind(uint64_t slot);
+/* Stands behind the PLT (imports.S) in place of the dynamic linker's function. */
+FY_HIDDEN void fy_imports_entry(void);
+extern FY_HIDDEN void *fy_imports_linker; /* that function */
+
 /* ---- start/libc.c: the functions that we hide ---------------------------------- */
 
 /* The functions behind our own exported ones; NULL until fy_libc_find(). */
-struct dl_phdr_info;
-typedef int fy_iterate_fn(int (*visit)(struct dl_phdr_info *, size_t, void *),
-                          void *closure);
-
 struct fy_libc {
     void *(*dlsym)(void *handle, const char *name);
     void *(*dlvsym)(void *handle, const char *name, const char *version);
@@ -294,8 +305,6 @@ struct fy_libc {
     int (*dlclose)(void *handle);
     int (*dladdr)(const void *address, Dl_info *info);
     int (*dladdr1)(const void *address, Dl_info *info, void **extra, int flags);
-    fy_iterate_fn
-        *iterate; /* dl_iterate_phdr; the program may define another */
 };
 /* Finds them at the first call, without a lock. Never NULL; static storage; a function
  * that no later object defines stays NULL. */
@@ -367,6 +376,10 @@ FY_HIDDEN uint64_t fy_patch_mark(void);
  * would see us; then dlopen, dlsym, dlvsym and dlclose are led through us too.
  */
 FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
+
+/* Makes the object with this dynamic section, and all objects that came with it after the
+ * mark, call the functions that fy_imports_find() returns. For objects of ferry's. */
+FY_HIDDEN void fy_patch_imports(const void *dynamic, uint64_t mark);
 
 /* Whether the object with this dynamic section was opened so (the last 64 were). */
 FY_HIDDEN bool fy_patch_is_deep(const void *dynamic);

@@ -260,21 +260,26 @@ start(int argc, char **argv, char **envp)
 {
     (void)argc;
     (void)argv;
+    char **settings = NULL, **preload = NULL, **end = envp;
+    struct part ours = {NULL, 0};
+    while (*end) {
+        end++;
+    }
+    bool plain = is_plain(end);
+    fy_imports_start();
     if (fy_image.model) {
         unsigned ignored;
         fy_startup_objects = fy_patch_start();
         (void)fy_object_startup(&ignored);
     }
-    char **settings = NULL, **preload = NULL, **end = envp;
-    struct part ours = {NULL, 0};
-    for (; *end; end++) {
-        if (!settings && starts_with(*end, VARIABLE)) {
-            settings = end;
-        } else if (starts_with(*end, PRELOAD)) {
-            preload = end; /* the last one counts */
+    for (char **at = envp; at < end; at++) {
+        if (!settings && starts_with(*at, VARIABLE)) {
+            settings = at;
+        } else if (starts_with(*at, PRELOAD)) {
+            preload = at; /* the last one counts */
         }
     }
-    if (!settings || !is_plain(end)) {
+    if (!settings || !plain) {
         return;
     }
     if (preload) {
