@@ -294,7 +294,7 @@ fy_dlopen_plan(struct fy_dl_call *call)
         if (!(mode & RTLD_NOLOAD)) {
             fy_engine_loading(file);
         }
-        call->extra = fy_patch_mark();
+        call->extra = fy_object_mark();
         if (same_for_all(file, call->caller)) {
             what = FY_DL_DONE;
             fy_linking(1);

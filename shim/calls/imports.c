@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program may define functions with the names of libc's, count their calls, or end when
- * one is called. Ferry's own objects therefore do not call what the dynamic linker finds
- * for them, which is the program's, but the function of the library that they were linked
- * with, in the version that they say. Exceptions: functions for memory, because ferry
+ * A program may define functions with the names of libc's, count their calls, or end at the
+ * first call. Ferry's own objects therefore do not call the functions that the dynamic
+ * linker finds for them, which are the program's, but those of the library that they were
+ * linked with, in the version that they say. Exceptions: functions for memory, because ferry
  * frees some that libc has allocated by the program's malloc(); and programs with a
  * runtime that has to know every thread of the process. Before main, then any thread,
  * any handler, vfork children.
@@ -105,12 +105,6 @@ find(const struct fy_object *object, uint32_t i, bool early)
 }
 
 void *
-fy_imports_find(const struct fy_object *object, uint32_t i)
-{
-    return find(object, i, false);
-}
-
-void *
 fy_imports_bind(uint64_t slot)
 {
     struct fy_object own;
@@ -143,5 +137,54 @@ fy_imports_start(void)
     (void)fy_object_slots(&own, &count);
     for (uint64_t i = 0; i < count; i++) {
         (void)fy_imports_bind(i);
+    }
+}
+
+/* ---- the engine ------------------------------------------------------------------ */
+
+enum {
+    MAX_LED = 8
+};
+struct led {
+    struct fy_object objects[MAX_LED]; /* the engine, and what came with it */
+    unsigned count;
+    uint64_t mark;
+};
+
+static int
+add_needed(const struct fy_object *object, void *closure)
+{
+    struct led *led = closure;
+    if (led->count < MAX_LED && object->serial >= led->mark &&
+        fy_object_needs(&led->objects[0], object)) {
+        led->objects[led->count++] = *object;
+    }
+    return 0;
+}
+
+static int
+lead(const struct fy_object *object, const ElfW(Rela) * relocation, bool lazy,
+     void *closure)
+{
+    void *function = relocation->r_addend && !lazy
+                         ? NULL
+                         : find(object, ELF64_R_SYM(relocation->r_info), false);
+    if (function) {
+        fy_writer_store(closure, object->base + relocation->r_offset,
+                        (uintptr_t)function);
+    }
+    return 0;
+}
+
+void
+fy_imports_lead(const struct fy_object *engine, uint64_t mark)
+{
+    struct led led = {.objects = {*engine}, .count = 1, .mark = mark};
+    struct fy_writer writer;
+    fy_object_each(add_needed, &led);
+    for (unsigned i = 0; i < led.count; i++) {
+        fy_writer_start(&writer, &led.objects[i]);
+        fy_object_relocations(&led.objects[i], lead, &writer);
+        fy_writer_end(&writer);
     }
 }

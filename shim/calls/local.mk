@@ -14,5 +14,6 @@ libferry_la_SOURCES += \
 	shim/calls/scope.c \
 	shim/calls/shim.h \
 	shim/calls/stack.c \
-	shim/calls/symbol.c
+	shim/calls/symbol.c \
+	shim/calls/write.c
 EXTRA_DIST += shim/calls/README.md

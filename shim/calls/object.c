@@ -147,6 +147,21 @@ fy_object_each(fy_object_visit *visit, void *closure)
     return iterate(walk_one, &walk);
 }
 
+static int
+find_end(const struct fy_object *object, void *closure)
+{
+    *(uint64_t *)closure = object->serial + 1;
+    return 0;
+}
+
+uint64_t
+fy_object_mark(void)
+{
+    uint64_t end = 0;
+    fy_object_each(find_end, &end);
+    return end;
+}
+
 /* ---- the objects of the start ---------------------------------------------------- */
 
 /* These are never unloaded: read once. */

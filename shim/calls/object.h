@@ -46,6 +46,10 @@ typedef int fy_object_visit(const struct fy_object *object, void *closure);
  */
 int fy_object_each(fy_object_visit *visit, void *closure);
 
+/* Returns a number that is above the serial of each object of now, and not above those of
+ * objects that come later. */
+uint64_t fy_object_mark(void);
+
 /*
  * Those that were there before main, which stay, in load order; NULL: too many. The first
  * call, before main, walks to them. Later ones, and fy_object_at() of what lies in them,

@@ -163,6 +163,8 @@ fy_shim_model(void)
 
 /* enum fy_mode: set before main, and to 0 by filter.c. */
 extern FY_HIDDEN uint8_t fy_mode;
+/* Valgrind translates the process: calls run on their own stacks, by their originals. */
+extern FY_HIDDEN bool fy_valgrind;
 extern FY_HIDDEN unsigned fy_startup_objects; /* objects loaded before main */
 
 /* The program's headers, where the kernel says they are; 0: not looked at. */
@@ -285,9 +287,9 @@ FY_HIDDEN bool fy_is_thunk(const void *address);
 /* Makes the preloaded object call the functions of the library that it was linked with,
  * whatever the program defines. Called by the constructor before all else. */
 FY_HIDDEN void fy_imports_start(void);
-/* Returns the function that an object of ferry's calls for symbol i, an import; NULL: the
- * function that the dynamic linker finds. */
-FY_HIDDEN void *fy_imports_find(const struct fy_object *object, uint32_t i);
+/* Makes the engine, and the libraries that it needs and that came after the mark, call such
+ * functions, too. */
+FY_HIDDEN void fy_imports_lead(const struct fy_object *engine, uint64_t mark);
 /* Finds and stores the function of a slot of the PLT, for imports.S; NULL: the dynamic
  * linker has to find and store the function. No lock, no libc. */
 FY_HIDDEN void *fy_imports_bind(uint64_t slot);
@@ -353,6 +355,26 @@ FY_HIDDEN int fy_wrap_dladdr(const void *address, Dl_info *info);
 FY_HIDDEN int fy_wrap_dladdr1(const void *address, Dl_info *info, void **extra,
                               int flags);
 
+/* ---- write.c: stores to slots of other objects ------------------------------ */
+
+enum {
+    FY_WRITER_STORES = 64 /* made at once */
+};
+struct fy_writer {
+    uintptr_t low, high; /* pages that the dynamic linker has made read-only */
+    unsigned count;
+    struct {
+        uintptr_t slot, value;
+    } store[FY_WRITER_STORES];
+};
+/* Begins stores to the object, which stays loaded until fy_writer_end(). */
+FY_HIDDEN void fy_writer_start(struct fy_writer *writer,
+                               const struct fy_object *object);
+FY_HIDDEN void fy_writer_store(struct fy_writer *writer, uintptr_t slot,
+                               uintptr_t value);
+/* Makes the stores that are not made yet; none without the lock. */
+FY_HIDDEN void fy_writer_end(struct fy_writer *writer);
+
 /* ---- patch.c: slots of other objects -------------------------------------- */
 
 /*
@@ -361,9 +383,6 @@ FY_HIDDEN int fy_wrap_dladdr1(const void *address, Dl_info *info, void **extra,
  * main, while there is one thread.
  */
 FY_HIDDEN unsigned fy_patch_start(void);
-
-/* What tells objects of now from those that come later. */
-FY_HIDDEN uint64_t fy_patch_mark(void);
 
 /*
  * For the object with this dynamic section, which the caller keeps open, and
@@ -376,10 +395,6 @@ FY_HIDDEN uint64_t fy_patch_mark(void);
  * would see us; then dlopen, dlsym, dlvsym and dlclose are led through us too.
  */
 FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
-
-/* Makes the object with this dynamic section, and all objects that came with it after the
- * mark, call the functions that fy_imports_find() returns. For objects of ferry's. */
-FY_HIDDEN void fy_patch_imports(const void *dynamic, uint64_t mark);
 
 /* Whether the object with this dynamic section was opened so (the last 64 were). */
 FY_HIDDEN bool fy_patch_is_deep(const void *dynamic);
@@ -437,7 +452,8 @@ FY_HIDDEN char *fy_main_stack_end(void);
 extern FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
     __attribute__((tls_model("initial-exec")));
 
-/* Makes sure that the frame has a stack of ferry's. False: no memory. */
+/* Makes sure that the frame has a stack of ferry's. False: no memory, or valgrind, which
+ * takes old frames on another stack for undefined memory. */
 FY_HIDDEN bool fy_stack_take(struct fy_frame *frame);
 
 /* The stack of ferry's, of any thread, that the address lies on; or NULL. */

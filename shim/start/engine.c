@@ -76,7 +76,7 @@ load(void)
         !libc->dlsym) {
         return NULL;
     }
-    uint64_t mark = fy_patch_mark();
+    uint64_t mark = fy_object_mark();
     void *volatile handle = libc->dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         return NULL;
@@ -100,7 +100,7 @@ load(void)
     if (fy_object_at((void *)(uintptr_t)begin, &object) == 0) {
         engine_low = object.low;
         engine_bytes = object.high - object.low;
-        fy_patch_imports(object.dynamic, mark);
+        fy_imports_lead(&object, mark);
     }
     fy_count_start();
     const struct fy_engine *table = begin(&services);
