@@ -17,6 +17,7 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/raw.h \
 	shim/arch/x86_64/state.c \
 	shim/arch/x86_64/syscall.S \
+	shim/arch/x86_64/valgrind.h \
 	shim/arch/x86_64/unwind.c \
 	common/debug.c \
 	common/debug.h \

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "common/debug.h"
+#include "shim/arch/x86_64/valgrind.h"
 #include "shim/calls/object.h"
 #include "shim/calls/shim.h"
 #include "shim/programs/exec.h"
@@ -22,6 +23,7 @@
 #define PRELOAD  "LD_PRELOAD="
 
 uint8_t fy_mode;
+bool fy_valgrind;
 unsigned fy_startup_objects;
 uintptr_t fy_start_phdr;
 unsigned long fy_start_phnum;
@@ -266,6 +268,7 @@ start(int argc, char **argv, char **envp)
         end++;
     }
     bool plain = is_plain(end);
+    fy_valgrind = fy_runs_on_valgrind();
     fy_imports_start();
     if (fy_image.model) {
         unsigned ignored;
