@@ -60,7 +60,8 @@ enum fy_status {
     X(DIFFERENT, "different") /* --verify: they do not; switched off */        \
     X(UNVERIFIED,                                                              \
       "unverified") /* --verify: they do not, but need not by their bound */   \
-    X(NO_KERNEL, "no-kernel") /* its kernel cannot be made; not tried again */
+    X(NO_KERNEL, "no-kernel") /* its kernel cannot be made; not tried again */ \
+    X(VALGRIND, "valgrind")   /* the process is run by valgrind */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,

@@ -11,11 +11,13 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/enter.S \
 	shim/arch/x86_64/frame.h \
 	shim/arch/x86_64/image.S \
+	shim/arch/x86_64/imports.S \
 	shim/arch/x86_64/jump.S \
 	shim/arch/x86_64/layout.h \
 	shim/arch/x86_64/raw.h \
 	shim/arch/x86_64/state.c \
 	shim/arch/x86_64/syscall.S \
+	shim/arch/x86_64/valgrind.h \
 	shim/arch/x86_64/unwind.c \
 	common/debug.c \
 	common/debug.h \

@@ -50,6 +50,8 @@ static const struct {
      "nobody can tell"},
     {FY_REASON_NO_KERNEL,
      "its kernel cannot be compiled or loaded; not tried again"},
+    {FY_REASON_VALGRIND,
+     "valgrind runs the program, and is to judge the program alone"},
 };
 
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,

@@ -240,7 +240,7 @@ fy_bind_call(struct fy_frame *frame)
         stays = stays || !original;
     }
     if (!original) {
-        original = fy_original_find(symbol, frame->caller);
+        original = fy_original_find(name, frame->caller);
     }
     if (!original) {
         original = fy_scope_anywhere(name);
@@ -382,4 +382,19 @@ fy_bind_pointer(uint32_t symbol, void *original)
         return exported(symbol);
     }
     return fy_bind_stub(symbol, original);
+}
+
+void *
+fy_bind_original(const void *address)
+{
+    if (!fy_image.model) {
+        return NULL;
+    }
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)stub_at(0);
+    uintptr_t i = offset / FY_STUB_BYTES;
+    if (offset % FY_STUB_BYTES || i >= fy_image.nstubs) {
+        return NULL;
+    }
+    struct fy_binding *binding = __atomic_load_n(&pool()[i], __ATOMIC_ACQUIRE);
+    return binding ? binding->original : NULL;
 }

@@ -482,7 +482,8 @@ fy_dispatch(struct fy_frame *frame)
                          .row = row_of(frame->u.binding),
                          .control = floating_point(),
                          .saved = errno,
-                         .reason = FY_REASON_HOST_MEMORY};
+                         .reason = fy_valgrind ? FY_REASON_VALGRIND
+                                               : FY_REASON_HOST_MEMORY};
     describe(frame, &d.call);
     if (d.row) {
         FY_RECORD_ADD(d.row->calls, 1);

@@ -294,7 +294,7 @@ fy_dlopen_plan(struct fy_dl_call *call)
         if (!(mode & RTLD_NOLOAD)) {
             fy_engine_loading(file);
         }
-        call->extra = fy_patch_mark();
+        call->extra = fy_object_mark();
         if (same_for_all(file, call->caller)) {
             what = FY_DL_DONE;
             fy_linking(1);
@@ -362,3 +362,53 @@ fy_wrap_dlclose(void *handle)
 
 __attribute__((visibility("default"), alias("fy_wrap_dlclose"))) int
 dlclose(void *handle);
+
+/* ---- dladdr -------------------------------------------------------------------- */
+
+/*
+ * The address that the caller would have without ferry in place of a stub, or of a
+ * function that libferry.so exports. Any other address is not changed, those inside of
+ * ferry's functions neither: profilers ask about them.
+ */
+static const void *
+behind(const void *address, const void *caller)
+{
+    extern const char own_start[] __asm__("__ehdr_start") FY_HIDDEN;
+    extern const char own_end[] __asm__("_end") FY_HIDDEN;
+    Dl_info info;
+    const void *original = fy_bind_original(address);
+    bool ours = fy_is_thunk(address) || ((const char *)address >= own_start &&
+                                         (const char *)address < own_end);
+    if (!original && ours && fy_libc_find()->dladdr(address, &info) &&
+        info.dli_saddr == address) {
+        original = fy_original_find(info.dli_sname, caller);
+    }
+    return original ? original : address;
+}
+
+/* All that the caller learns is about the original: fname, fbase, sname and saddr belong
+ * together. */
+int
+fy_wrap_dladdr(const void *address, Dl_info *info)
+{
+    int *error = &errno, saved = *error;
+    settle();
+    address = behind(address, __builtin_return_address(0));
+    *error = saved;
+    return fy_libc_find()->dladdr(address, info);
+}
+
+int
+fy_wrap_dladdr1(const void *address, Dl_info *info, void **extra, int flags)
+{
+    int *error = &errno, saved = *error;
+    settle();
+    address = behind(address, __builtin_return_address(0));
+    *error = saved;
+    return fy_libc_find()->dladdr1(address, info, extra, flags);
+}
+
+__attribute__((visibility("default"), alias("fy_wrap_dladdr"))) int
+dladdr(const void *address, Dl_info *info);
+__attribute__((visibility("default"), alias("fy_wrap_dladdr1"))) int
+dladdr1(const void *address, Dl_info *info, void **extra, int flags);

@@ -5,6 +5,7 @@ libferry_la_SOURCES += \
 	shim/calls/dispatch.c \
 	shim/calls/dl.c \
 	shim/calls/filter.c \
+	shim/calls/imports.c \
 	shim/calls/keep.c \
 	shim/calls/lock.c \
 	shim/calls/object.c \
@@ -12,5 +13,7 @@ libferry_la_SOURCES += \
 	shim/calls/patch.c \
 	shim/calls/scope.c \
 	shim/calls/shim.h \
-	shim/calls/stack.c
+	shim/calls/stack.c \
+	shim/calls/symbol.c \
+	shim/calls/write.c
 EXTRA_DIST += shim/calls/README.md

@@ -36,8 +36,8 @@ static const ElfW(Dyn) *
     return NULL;
 }
 
-static const void *
-dynamic_pointer(const struct fy_object *object, ElfW(Sxword) tag)
+const void *
+fy_object_pointer(const struct fy_object *object, ElfW(Sxword) tag)
 {
     const ElfW(Dyn) *entry = dynamic_entry(object, tag);
     return entry ? (const void *)absolute(object, entry->d_un.d_ptr) : NULL;
@@ -106,10 +106,8 @@ read_tables(struct fy_object *object)
 static int
 iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *closure)
 {
-    const struct fy_libc *libc = fy_libc_find();
     fy_walking(1);
-    int result =
-        (libc->iterate ? libc->iterate : dl_iterate_phdr)(visit, closure);
+    int result = dl_iterate_phdr(visit, closure);
     fy_walking(-1);
     return result;
 }
@@ -147,6 +145,21 @@ fy_object_each(fy_object_visit *visit, void *closure)
 {
     struct walk walk = {visit, closure, 0};
     return iterate(walk_one, &walk);
+}
+
+static int
+find_end(const struct fy_object *object, void *closure)
+{
+    *(uint64_t *)closure = object->serial + 1;
+    return 0;
+}
+
+uint64_t
+fy_object_mark(void)
+{
+    uint64_t end = 0;
+    fy_object_each(find_end, &end);
+    return end;
 }
 
 /* ---- the objects of the start ---------------------------------------------------- */
@@ -215,10 +228,19 @@ first_map(void)
     return NULL;
 }
 
+extern const ElfW(Dyn) own[] __asm__("_DYNAMIC") FY_HIDDEN;
+
+void
+fy_object_own(struct fy_object *out)
+{
+    extern const char start[] __asm__("__ehdr_start") FY_HIDDEN;
+    *out = (struct fy_object){.base = (uintptr_t)start, .dynamic = own};
+    (void)read_tables(out);
+}
+
 int
 fy_object_each_early(fy_object_visit *visit, void *closure)
 {
-    extern const ElfW(Dyn) own[] __asm__("_DYNAMIC") FY_HIDDEN;
     const struct link_map *first = first_map(), *self = first;
     while (self && self->l_ld != own) {
         self = self->l_next;
@@ -316,16 +338,6 @@ fy_object_at(const void *address, struct fy_object *out)
     return iterate(match_at, &at) ? 0 : FY_ERR_NOENT;
 }
 
-static uint32_t
-gnu_hash(const char *name)
-{
-    uint32_t h = 5381;
-    for (const unsigned char *c = (const void *)name; *c; c++) {
-        h = h * 33 + *c;
-    }
-    return h;
-}
-
 bool
 fy_texts_equal(const char *a, const char *b)
 {
@@ -334,103 +346,6 @@ fy_texts_equal(const char *a, const char *b)
         b++;
     }
     return *a == *b;
-}
-
-static bool
-matches(const struct fy_object *object, uint32_t i, const char *name, bool tls)
-{
-    const ElfW(Sym) *symbol = &object->symbols[i];
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    if (symbol->st_shndx == SHN_UNDEF ||
-        (tls ? type != STT_TLS
-             : symbol->st_value == 0 ||
-                   (type != STT_FUNC && type != STT_NOTYPE &&
-                    type != STT_OBJECT && type != STT_GNU_IFUNC))) {
-        return false;
-    }
-    if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) {
-        return false;
-    }
-    return fy_texts_equal(object->strings + symbol->st_name, name);
-}
-
-/* Whether a plain reference would get it: the default version, or unversioned. */
-static bool
-is_default(const struct fy_object *object, uint32_t i)
-{
-    return !object->versions || !(object->versions[i] & 0x8000);
-}
-
-static const ElfW(Sym) *
-    find_gnu(const struct fy_object *object, const char *name, bool tls)
-{
-    const uint32_t *table = object->gnu_hash;
-    uint32_t nbuckets = table[0], first = table[1], nbloom = table[2];
-    const uint64_t *bloom = (const uint64_t *)(table + 4);
-    const uint32_t *buckets = (const uint32_t *)(bloom + nbloom);
-    const uint32_t *chain = buckets + nbuckets;
-    uint32_t h = gnu_hash(name);
-    uint64_t word = bloom[(h / 64) & (nbloom - 1)];
-    if (!(word >> (h % 64) & word >> ((h >> table[3]) % 64) & 1)) {
-        return NULL;
-    }
-    uint32_t i = nbuckets ? buckets[h % nbuckets] : 0;
-    const ElfW(Sym) *found = NULL;
-    if (i < first) {
-        return NULL;
-    }
-    for (;; i++) {
-        uint32_t entry = chain[i - first];
-        if ((entry | 1) == (h | 1) && matches(object, i, name, tls)) {
-            found = &object->symbols[i];
-            if (is_default(object, i)) {
-                return found;
-            }
-        }
-        if (entry & 1) {
-            return found; /* an old version, if that is all there is */
-        }
-    }
-}
-
-static const ElfW(Sym) *
-    find_sysv(const struct fy_object *object, const char *name, bool tls)
-{
-    uint32_t h = 0;
-    for (const unsigned char *c = (const void *)name; *c; c++) {
-        h = (h << 4) + *c;
-        h = (h ^ (h >> 24 & 0xf0)) & 0x0fffffff;
-    }
-    const uint32_t *table = object->sysv_hash;
-    uint32_t nbuckets = table[0];
-    const uint32_t *chain = table + 2 + nbuckets;
-    uint32_t i = nbuckets ? table[2 + h % nbuckets] : 0;
-    const ElfW(Sym) *found = NULL;
-    for (; i; i = chain[i]) {
-        if (!matches(object, i, name, tls)) {
-            continue;
-        }
-        found = &object->symbols[i];
-        if (is_default(object, i)) {
-            break;
-        }
-    }
-    return found;
-}
-
-static const ElfW(Sym) *
-    find(const struct fy_object *object, const char *name, bool tls)
-{
-    if (object->gnu_hash) {
-        return find_gnu(object, name, tls);
-    }
-    return object->sysv_hash ? find_sysv(object, name, tls) : NULL;
-}
-
-const ElfW(Sym) *
-    fy_object_symbol(const struct fy_object *object, const char *name)
-{
-    return find(object, name, false);
 }
 
 struct variable {
@@ -449,7 +364,8 @@ find_variable(struct dl_phdr_info *info, size_t size, void *closure)
         !fy_texts_equal(object.soname, variable->soname)) {
         return 0;
     }
-    const ElfW(Sym) *symbol = find(&object, variable->name, true);
+    const ElfW(Sym) *symbol = fy_object_find(
+        &object, &(struct fy_query){.name = variable->name, .tls = true});
     if (symbol) {
         variable->found = (char *)info->dlpi_tls_data + symbol->st_value;
     }
@@ -528,11 +444,19 @@ fy_object_code(const struct fy_object *object, const void *address,
     return false;
 }
 
+const ElfW(Rela) *
+    fy_object_slots(const struct fy_object *object, uint64_t *out_count)
+{
+    const ElfW(Dyn) *bytes = dynamic_entry(object, DT_PLTRELSZ);
+    *out_count = bytes ? bytes->d_un.d_val / sizeof(ElfW(Rela)) : 0;
+    return fy_object_pointer(object, DT_JMPREL);
+}
+
 static int
 visit_rela(const struct fy_object *object, ElfW(Sxword) tag, size_t bytes,
            fy_relocation_visit *visit, void *closure)
 {
-    const ElfW(Rela) *row = dynamic_pointer(object, tag);
+    const ElfW(Rela) *row = fy_object_pointer(object, tag);
     for (size_t i = 0; row && i < bytes / sizeof *row; i++) {
         uint32_t type = ELF64_R_TYPE(row[i].r_info);
         if ((type != R_X86_64_64 && type != R_X86_64_GLOB_DAT &&

@@ -46,6 +46,10 @@ typedef int fy_object_visit(const struct fy_object *object, void *closure);
  */
 int fy_object_each(fy_object_visit *visit, void *closure);
 
+/* Returns a number that is above the serial of each object of now, and not above those of
+ * objects that come later. */
+uint64_t fy_object_mark(void);
+
 /*
  * Those that were there before main, which stay, in load order; NULL: too many. The first
  * call, before main, walks to them. Later ones, and fy_object_at() of what lies in them,
@@ -78,6 +82,33 @@ int fy_object_at(const void *address, struct fy_object *out) FY_MUST_CHECK;
  */
 const ElfW(Sym) *
     fy_object_symbol(const struct fy_object *object, const char *name);
+
+/* A name in the symbol table of an object. */
+struct fy_query {
+    const char *name;
+    const char *version; /* NULL: the default version, else any */
+    bool tls;            /* a thread-local variable */
+};
+/* The symbol that the object defines and exports, or NULL. */
+const ElfW(Sym) * fy_object_find(const struct fy_object *object,
+                                 const struct fy_query *query);
+/*
+ * The name and version of the object's symbol i, and the soname of the library that the
+ * object was linked with for this import. False: symbol i is no import that names a
+ * library. Borrows.
+ */
+bool fy_object_imports(const struct fy_object *object, uint32_t i,
+                       struct fy_query *out, const char **out_soname);
+
+/* The address that a tag of the dynamic section tells, or NULL. */
+const void *fy_object_pointer(const struct fy_object *object, ElfW(Sxword) tag);
+
+/* The tables of the preloaded object; it has no name and no segments. No libc. */
+void fy_object_own(struct fy_object *out);
+
+/* The relocations of the object's PLT, by their number. */
+const ElfW(Rela) *
+    fy_object_slots(const struct fy_object *object, uint64_t *out_count);
 
 /* The calling thread's own of a thread-local variable that the object of that soname
  * exports; NULL: none. */

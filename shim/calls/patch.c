@@ -2,22 +2,16 @@
 /*
  * Changes slots that the dynamic linker has filled in other objects: weak
  * references that only we satisfy become null again, and objects that dlopen
- * brought get pointers of their own to originals that only they see. Pages that
- * were made read-only after relocation are made writable for the stores and
- * read-only again, by one thread at a time.
+ * brought get pointers of their own to originals that only they see.
  */
 #include "config.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "shim/calls/object.h"
 #include "shim/calls/shim.h"
 
 enum {
-    MAX_STORES = 64,  /* made at once */
     MAX_OPENED = 256, /* objects that one dlopen brought */
     MAX_DEEP = 64,
 };
@@ -26,95 +20,6 @@ enum {
  * 64. Another object may have come there since. */
 static const void *deep_objects[MAX_DEEP];
 static unsigned deep_count;
-
-/* Stores to one object's slots, made together. */
-struct writer {
-    uintptr_t low, high; /* what the dynamic linker has made read-only */
-    unsigned count;
-    struct {
-        uintptr_t slot, value;
-    } store[MAX_STORES];
-};
-
-static void
-writer_start(struct writer *writer, const struct fy_object *object)
-{
-    uintptr_t mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-    writer->low = writer->high = 0;
-    writer->count = 0;
-    for (unsigned i = 0; i < object->nphdr; i++) {
-        const ElfW(Phdr) *segment = &object->phdr[i];
-        if (segment->p_type != PT_GNU_RELRO) {
-            continue;
-        }
-        /* As it does: whole pages only, the last one is left out. */
-        writer->low = (object->base + segment->p_vaddr) & mask;
-        writer->high =
-            (object->base + segment->p_vaddr + segment->p_memsz) & mask;
-    }
-}
-
-static bool
-is_read_only(const struct writer *writer, uintptr_t slot)
-{
-    return slot >= writer->low && slot < writer->high;
-}
-
-/* Under the lock: pages of one object are opened and closed by one thread. */
-static void
-make_stores(const struct writer *writer)
-{
-    bool wanted = false, open = false;
-    for (unsigned i = 0; i < writer->count && !wanted; i++) {
-        wanted = is_read_only(writer, writer->store[i].slot);
-    }
-    void *pages = (void *)writer->low;
-    size_t bytes = writer->high - writer->low;
-    if (wanted) {
-        open = mprotect(pages, bytes, PROT_READ | PROT_WRITE) == 0;
-    }
-    for (unsigned i = 0; i < writer->count; i++) {
-        uintptr_t slot = writer->store[i].slot;
-        if (open || !is_read_only(writer, slot)) {
-            __atomic_store_n((uintptr_t *)slot, writer->store[i].value,
-                             __ATOMIC_RELEASE);
-        }
-    }
-    if (open) {
-        mprotect(pages, bytes, PROT_READ);
-    }
-}
-
-/*
- * Originals were looked up before: no foreign code runs under the lock. Without
- * it (a signal handler that interrupted its holder) the slots stay as they are,
- * and the return address tells who calls.
- */
-static void
-writer_end(struct writer *writer)
-{
-    int state;
-    if (writer->count == 0) {
-        return;
-    }
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    if (fy_lock()) {
-        make_stores(writer);
-        fy_unlock();
-    }
-    pthread_setcancelstate(state, NULL);
-    writer->count = 0;
-}
-
-static void
-store(struct writer *writer, uintptr_t slot, uintptr_t value)
-{
-    if (writer->count == MAX_STORES) {
-        writer_end(writer);
-    }
-    writer->store[writer->count].slot = slot;
-    writer->store[writer->count++].value = value;
-}
 
 static const ElfW(Sym) *
     symbol_of(const struct fy_object *object, const ElfW(Rela) * relocation)
@@ -126,7 +31,7 @@ static const ElfW(Sym) *
 
 struct weak {
     struct fy_object object; /* the one that refers */
-    struct writer writer;
+    struct fy_writer writer;
     unsigned first;   /* in load order */
     const char *name; /* looked for elsewhere */
     bool defined;
@@ -191,7 +96,7 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
     weak->defined = false;
     fy_object_each(defines, weak);
     if (!weak->defined) {
-        store(&weak->writer, slot, 0);
+        fy_writer_store(&weak->writer, slot, 0);
     }
     return 0;
 }
@@ -199,9 +104,9 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
 static void
 reset_object(struct weak *weak)
 {
-    writer_start(&weak->writer, &weak->object);
+    fy_writer_start(&weak->writer, &weak->object);
     fy_object_relocations(&weak->object, reset_weak, weak);
-    writer_end(&weak->writer);
+    fy_writer_end(&weak->writer);
 }
 
 unsigned
@@ -219,7 +124,7 @@ fy_patch_start(void)
 
 struct late {
     struct fy_object object;
-    struct writer writer;
+    struct fy_writer writer;
     struct fy_object root; /* what dlopen was asked for */
     bool deep;             /* RTLD_DEEPBIND */
     /* A name is in several slots, one after the other: the last look-up. */
@@ -228,24 +133,25 @@ struct late {
     bool global; /* by what RTLD_GLOBAL opened */
 };
 
-/* Our replacement for one of libc's four, or NULL. */
+/* Our replacement for one of libc's questions to the dynamic linker, or NULL. */
 static void *
 wrapper(const char *name)
 {
-    if (strncmp(name, "dl", 2) != 0) {
-        return NULL;
-    }
-    if (strcmp(name, "dlsym") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlsym;
-    }
-    if (strcmp(name, "dlvsym") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlvsym;
-    }
-    if (strcmp(name, "dlopen") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlopen;
-    }
-    if (strcmp(name, "dlclose") == 0) {
-        return (void *)(uintptr_t)fy_wrap_dlclose;
+    const struct {
+        const char *name;
+        void *ours;
+    } rows[] = {
+        {"dlsym", (void *)(uintptr_t)fy_wrap_dlsym},
+        {"dlvsym", (void *)(uintptr_t)fy_wrap_dlvsym},
+        {"dlopen", (void *)(uintptr_t)fy_wrap_dlopen},
+        {"dlclose", (void *)(uintptr_t)fy_wrap_dlclose},
+        {"dladdr", (void *)(uintptr_t)fy_wrap_dladdr},
+        {"dladdr1", (void *)(uintptr_t)fy_wrap_dladdr1},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (fy_texts_equal(name, rows[i].name)) {
+            return rows[i].ours;
+        }
     }
     return NULL;
 }
@@ -295,7 +201,7 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     void *ours = late->deep ? wrapper(name) : NULL;
     uint32_t row = ours ? FY_NIL : fy_names_find(name);
     if (ours) {
-        store(&late->writer, slot, (uintptr_t)ours);
+        fy_writer_store(&late->writer, slot, (uintptr_t)ours);
     }
     if (row == FY_NIL || value == 0) {
         return 0;
@@ -322,7 +228,7 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     void *pointer = late->deep ? fy_bind_pointer(row, original)
                                : fy_bind_stub(row, original);
     if (pointer != (void *)value) {
-        store(&late->writer, slot, (uintptr_t)pointer);
+        fy_writer_store(&late->writer, slot, (uintptr_t)pointer);
     }
     return 0;
 }
@@ -380,21 +286,6 @@ add_needed(const struct fy_object *object, void *closure)
     return 0;
 }
 
-static int
-find_end(const struct fy_object *object, void *closure)
-{
-    *(uint64_t *)closure = object->serial + 1;
-    return 0;
-}
-
-uint64_t
-fy_patch_mark(void)
-{
-    uint64_t end = 0;
-    fy_object_each(find_end, &end);
-    return end;
-}
-
 bool
 fy_patch_is_deep(const void *dynamic)
 {
@@ -418,9 +309,9 @@ patch_late(const struct opened *opened, struct late *late)
     if (!interesting(late, &late->object)) {
         return;
     }
-    writer_start(&late->writer, &late->object);
+    fy_writer_start(&late->writer, &late->object);
     fy_object_relocations(&late->object, lead_through, late);
-    writer_end(&late->writer);
+    fy_writer_end(&late->writer);
 }
 
 void

@@ -290,9 +290,8 @@ fy_original_late(uint32_t symbol, const struct fy_object *root,
 }
 
 void *
-fy_original_find(uint32_t symbol, const void *caller)
+fy_original_find(const char *name, const void *caller)
 {
-    const char *name = fy_symbol_name(symbol);
     void *found = fy_scope_global(name);
     struct fy_object object;
     if (!found && fy_object_at(caller, &object) == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libferry.so: the inside of the object that is preloaded into every program.
- * It offers nothing to C callers. It exports dlopen, dlsym, dlvsym, dlclose,
+ * It offers nothing to C callers. It exports dlopen, dlsym, dladdr and their kin,
  * its anchor (image/image.h), and, once image/build.c has extended it, a thunk for every
  * annotated name.
  *
@@ -17,6 +17,7 @@
 #ifndef FERRY_SHIM_CALLS_SHIM_H
 #define FERRY_SHIM_CALLS_SHIM_H
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -162,6 +163,8 @@ fy_shim_model(void)
 
 /* enum fy_mode: set before main, and to 0 by filter.c. */
 extern FY_HIDDEN uint8_t fy_mode;
+/* Valgrind translates the process: calls run on their own stacks, by their originals. */
+extern FY_HIDDEN bool fy_valgrind;
 extern FY_HIDDEN unsigned fy_startup_objects; /* objects loaded before main */
 
 /* The program's headers, where the kernel says they are; 0: not looked at. */
@@ -183,8 +186,8 @@ FY_HIDDEN bool fy_settings_value(const char *key, char *out, size_t capacity);
 
 struct fy_object;
 
-/* The original of `symbol' in the scope of the object at `caller', or NULL. */
-FY_HIDDEN void *fy_original_find(uint32_t symbol, const void *caller);
+/* The original of that name in the scope of the object at `caller', or NULL. */
+FY_HIDDEN void *fy_original_find(const char *name, const void *caller);
 
 /*
  * Tells that the object with this dynamic section was opened with RTLD_GLOBAL
@@ -242,6 +245,9 @@ FY_HIDDEN const struct fy_binding *fy_bind_call(struct fy_frame *frame);
  */
 FY_HIDDEN void *fy_bind_pointer(uint32_t symbol, void *original);
 
+/* The original of the stub at exactly that address; NULL: it is no stub in use. */
+FY_HIDDEN void *fy_bind_original(const void *address);
+
 /* The stub alone, for an original that is known not to be global. */
 FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
 
@@ -276,20 +282,31 @@ FY_HIDDEN const char *fy_symbol_name(uint32_t symbol);
 /* Whether an address is one of our thunks or stubs. */
 FY_HIDDEN bool fy_is_thunk(const void *address);
 
+/* ---- imports.c: libc's functions, for ferry's own objects -------------------------- */
+
+/* Makes the preloaded object call the functions of the library that it was linked with,
+ * whatever the program defines. Called by the constructor before all else. */
+FY_HIDDEN void fy_imports_start(void);
+/* Makes the engine, and the libraries that it needs and that came after the mark, call such
+ * functions, too. */
+FY_HIDDEN void fy_imports_lead(const struct fy_object *engine, uint64_t mark);
+/* Finds and stores the function of a slot of the PLT, for imports.S; NULL: the dynamic
+ * linker has to find and store the function. No lock, no libc. */
+FY_HIDDEN void *fy_imports_bind(uint64_t slot);
+/* Stands behind the PLT (imports.S) in place of the dynamic linker's function. */
+FY_HIDDEN void fy_imports_entry(void);
+extern FY_HIDDEN void *fy_imports_linker; /* that function */
+
 /* ---- start/libc.c: the functions that we hide ---------------------------------- */
 
 /* The functions behind our own exported ones; NULL until fy_libc_find(). */
-struct dl_phdr_info;
-typedef int fy_iterate_fn(int (*visit)(struct dl_phdr_info *, size_t, void *),
-                          void *closure);
-
 struct fy_libc {
     void *(*dlsym)(void *handle, const char *name);
     void *(*dlvsym)(void *handle, const char *name, const char *version);
     void *(*dlopen)(const char *file, int mode);
     int (*dlclose)(void *handle);
-    fy_iterate_fn
-        *iterate; /* dl_iterate_phdr; the program may define another */
+    int (*dladdr)(const void *address, Dl_info *info);
+    int (*dladdr1)(const void *address, Dl_info *info, void **extra, int flags);
 };
 /* Finds them at the first call, without a lock. Never NULL; static storage; a function
  * that no later object defines stays NULL. */
@@ -334,6 +351,29 @@ FY_HIDDEN void *fy_wrap_dlvsym(void *handle, const char *name,
                                const char *version);
 FY_HIDDEN void *fy_wrap_dlopen(const char *file, int mode);
 FY_HIDDEN int fy_wrap_dlclose(void *handle);
+FY_HIDDEN int fy_wrap_dladdr(const void *address, Dl_info *info);
+FY_HIDDEN int fy_wrap_dladdr1(const void *address, Dl_info *info, void **extra,
+                              int flags);
+
+/* ---- write.c: stores to slots of other objects ------------------------------ */
+
+enum {
+    FY_WRITER_STORES = 64 /* made at once */
+};
+struct fy_writer {
+    uintptr_t low, high; /* pages that the dynamic linker has made read-only */
+    unsigned count;
+    struct {
+        uintptr_t slot, value;
+    } store[FY_WRITER_STORES];
+};
+/* Begins stores to the object, which stays loaded until fy_writer_end(). */
+FY_HIDDEN void fy_writer_start(struct fy_writer *writer,
+                               const struct fy_object *object);
+FY_HIDDEN void fy_writer_store(struct fy_writer *writer, uintptr_t slot,
+                               uintptr_t value);
+/* Makes the stores that are not made yet; none without the lock. */
+FY_HIDDEN void fy_writer_end(struct fy_writer *writer);
 
 /* ---- patch.c: slots of other objects -------------------------------------- */
 
@@ -343,9 +383,6 @@ FY_HIDDEN int fy_wrap_dlclose(void *handle);
  * main, while there is one thread.
  */
 FY_HIDDEN unsigned fy_patch_start(void);
-
-/* What tells objects of now from those that come later. */
-FY_HIDDEN uint64_t fy_patch_mark(void);
 
 /*
  * For the object with this dynamic section, which the caller keeps open, and
@@ -415,7 +452,8 @@ FY_HIDDEN char *fy_main_stack_end(void);
 extern FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
     __attribute__((tls_model("initial-exec")));
 
-/* Makes sure that the frame has a stack of ferry's. False: no memory. */
+/* Makes sure that the frame has a stack of ferry's. False: no memory, or valgrind, which
+ * takes old frames on another stack for undefined memory. */
 FY_HIDDEN bool fy_stack_take(struct fy_frame *frame);
 
 /* The stack of ferry's, of any thread, that the address lies on; or NULL. */

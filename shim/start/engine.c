@@ -76,6 +76,7 @@ load(void)
         !libc->dlsym) {
         return NULL;
     }
+    uint64_t mark = fy_object_mark();
     void *volatile handle = libc->dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         return NULL;
@@ -99,6 +100,7 @@ load(void)
     if (fy_object_at((void *)(uintptr_t)begin, &object) == 0) {
         engine_low = object.low;
         engine_bytes = object.high - object.low;
+        fy_imports_lead(&object, mark);
     }
     fy_count_start();
     const struct fy_engine *table = begin(&services);

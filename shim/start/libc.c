@@ -17,11 +17,10 @@
 #include "shim/programs/exec.h"
 
 enum {
-    ITERATE = 4,
-    FUNCTIONS
+    FUNCTIONS = 6
 };
-static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
-                                             "dlclose", "dl_iterate_phdr"};
+static const char *const names[FUNCTIONS] = {"dlsym",   "dlvsym", "dlopen",
+                                             "dlclose", "dladdr", "dladdr1"};
 
 static bool
 is_libc(const struct fy_object *object)
@@ -37,11 +36,9 @@ look(const struct fy_object *object, void *closure)
     if (object->index == 0) {
         return 0; /* a program that defines them comes before us anyway */
     }
-    /* Others may keep a list of objects of their own: only libc's is asked for. */
     for (unsigned i = 0; i < FUNCTIONS; i++) {
-        const ElfW(Sym) *symbol = out[i] || (i == ITERATE && !is_libc(object))
-                                      ? NULL
-                                      : fy_object_symbol(object, names[i]);
+        const ElfW(Sym) *symbol =
+            out[i] ? NULL : fy_object_symbol(object, names[i]);
         if (symbol) {
             out[i] = fy_object_address(object, symbol);
         }
@@ -65,7 +62,8 @@ fy_libc_find(void)
         found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
         found.dlopen = (void *(*)(const char *, int))at[2];
         found.dlclose = (int (*)(void *))at[3];
-        found.iterate = (fy_iterate_fn *)at[ITERATE];
+        found.dladdr = (int (*)(const void *, Dl_info *))at[4];
+        found.dladdr1 = (int (*)(const void *, Dl_info *, void **, int))at[5];
         __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
     }
     return &found;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "common/debug.h"
+#include "shim/arch/x86_64/valgrind.h"
 #include "shim/calls/object.h"
 #include "shim/calls/shim.h"
 #include "shim/programs/exec.h"
@@ -22,6 +23,7 @@
 #define PRELOAD  "LD_PRELOAD="
 
 uint8_t fy_mode;
+bool fy_valgrind;
 unsigned fy_startup_objects;
 uintptr_t fy_start_phdr;
 unsigned long fy_start_phnum;
@@ -260,21 +262,27 @@ start(int argc, char **argv, char **envp)
 {
     (void)argc;
     (void)argv;
+    char **settings = NULL, **preload = NULL, **end = envp;
+    struct part ours = {NULL, 0};
+    while (*end) {
+        end++;
+    }
+    bool plain = is_plain(end);
+    fy_valgrind = fy_runs_on_valgrind();
+    fy_imports_start();
     if (fy_image.model) {
         unsigned ignored;
         fy_startup_objects = fy_patch_start();
         (void)fy_object_startup(&ignored);
     }
-    char **settings = NULL, **preload = NULL, **end = envp;
-    struct part ours = {NULL, 0};
-    for (; *end; end++) {
-        if (!settings && starts_with(*end, VARIABLE)) {
-            settings = end;
-        } else if (starts_with(*end, PRELOAD)) {
-            preload = end; /* the last one counts */
+    for (char **at = envp; at < end; at++) {
+        if (!settings && starts_with(*at, VARIABLE)) {
+            settings = at;
+        } else if (starts_with(*at, PRELOAD)) {
+            preload = at; /* the last one counts */
         }
     }
-    if (!settings || !is_plain(end)) {
+    if (!settings || !plain) {
         return;
     }
     if (preload) {

@@ -537,7 +537,7 @@ equal "reach: nothing there" "$(reach "$t/nowhere")" \
 
 # ---- exports ---------------------------------------------------------------------
 if command -v nm >/dev/null; then
-    ours=$(sed -n 's/^\t\t\([a-z_]*\);/\1/p' "$here/../../shim/libferry.map" |
+    ours=$(sed -n 's/^\t\t\([a-z_0-9]*\);/\1/p' "$here/../../shim/libferry.map" |
         sort | tr '\n' ' ')
     # A libc without them has programs that ask whether they are there.
     nm -D "$(${CC:-cc} -print-file-name=libc.so.6)" | grep -q ' pidfd_spawn@' ||

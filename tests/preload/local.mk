@@ -15,7 +15,11 @@ dist_check_SCRIPTS += tests/preload/versions.sh
 dist_check_SCRIPTS += tests/preload/dispatch.sh
 dist_check_SCRIPTS += tests/preload/filter.sh
 dist_check_SCRIPTS += tests/preload/kept.sh
+dist_check_SCRIPTS += tests/preload/imports.sh
 dist_check_SCRIPTS += tests/preload/own.sh
+dist_check_SCRIPTS += tests/preload/valgrind.sh
+TESTS += tests/preload/imports.sh
+TESTS += tests/preload/valgrind.sh
 TESTS += tests/preload/own.sh
 TESTS += tests/preload/versions.sh
 TESTS += tests/preload/dispatch.sh
@@ -29,6 +33,8 @@ EXTRA_DIST += \
 	tests/preload/dispatch.c \
 	tests/preload/filter.c \
 	tests/preload/host.c \
+	tests/preload/imports.c \
+	tests/preload/imports_blas.c \
 	tests/preload/kept.c \
 	tests/preload/plugin_dl.c \
 	tests/preload/provider.c \

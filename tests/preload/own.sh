@@ -112,4 +112,70 @@ if $cc -shared -fPIC -o plugin.so plugin.c -lblas 2>error && $cc -rdynamic -o li
 else
     skip "a list of objects that is kept" "libblas is not installed"
 fi
+# Who asks where a function of BLAS or libc comes from hears of the library that has it:
+# by names, in a library that was opened and one that looks at home first, by flags.
+cat >asks.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+void dgemm_(void);
+static void tell(const char *name, void *function)
+{
+    Dl_info info = {0}, other = {0};
+    struct link_map *map = NULL;
+    ElfW(Sym) *symbol = NULL;
+    int found = dladdr(function, &info) && dladdr1(function, &other, (void **)&map, RTLD_DL_LINKMAP) &&
+                dladdr1(function, &other, (void **)&symbol, RTLD_DL_SYMENT);
+    if (!found || !map || !symbol || !info.dli_sname) {
+        printf("%s: nothing\n", name);
+        return;
+    }
+    printf("%s: %s %s %s %d %d %d\n", name, info.dli_fname, info.dli_sname, map->l_name,
+           info.dli_saddr == (char *)info.dli_fbase + symbol->st_value, map->l_addr == (ElfW(Addr))info.dli_fbase,
+           other.dli_saddr == info.dli_saddr);
+}
+int main(int argc, char **argv)
+{
+    tell("a reference", (void *)dgemm_);
+    tell("of libc", dlsym(RTLD_DEFAULT, "execve"));
+    tell("dlsym itself", dlsym(RTLD_DEFAULT, "dlsym"));
+    tell("by name", dlsym(RTLD_DEFAULT, "dgemm_"));
+    tell("behind the program", dlsym(RTLD_NEXT, "dgemm_"));
+    for (int i = 1; i < argc; i++) {
+        void *library = dlopen(argv[i], RTLD_NOW | (i == 2 ? RTLD_DEEPBIND : 0));
+        void (*look)(void (*)(const char *, void *));
+        if (!library) return puts(dlerror()), 1;
+        tell("in what was opened", dlsym(library, "ddot"));
+        *(void **)&look = dlsym(library, "look");
+        look(tell);
+    }
+    return 0;
+}
+END
+cat >looks.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+double ddot(int n, const double *x, int incx, const double *y, int incy) { return n + *x + incx + *y + incy; }
+void look(void (*tell)(const char *, void *))
+{
+    Dl_info info = {0};
+    tell("its own", (void *)ddot);
+    tell("by name", dlsym(RTLD_DEFAULT, "dgemm_"));
+    printf("%d %s\n", dladdr((void *)ddot, &info), info.dli_fname);
+}
+END
+if $cc -w -shared -fPIC -o looks.so looks.c 2>error && cp looks.so deep.so &&
+    $cc -w -fPIE -pie -o asks-pie asks.c -lblas -ldl 2>error && $cc -w -fPIE -no-pie -o asks-no-pie asks.c -lblas -ldl; then
+    for pie in -pie -no-pie; do
+        kept plain ./asks$pie ./looks.so ./deep.so
+        for device in host none; do
+            kept ferry "$ferry" run --no-discover --device $device -- ./asks$pie ./looks.so ./deep.so
+            alike "dladdr, $pie, $device" plain ferry
+        done
+    done
+else
+    skip "dladdr" "libblas is not installed"
+fi
 finish

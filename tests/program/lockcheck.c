@@ -196,3 +196,23 @@ pthread_mutex_unlock(pthread_mutex_t *mutex)
     }
     return real_unlock ? real_unlock(mutex) : 0;
 }
+
+/* Both make ferry take this library for a runtime that has to know of all threads: its
+ * objects then call the functions that are found first. */
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *
+__libc_memalign(size_t alignment, size_t bytes)
+{
+    return aligned_alloc(alignment, bytes);
+}
+
+int
+pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+               void *(*run)(void *), void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return real(thread, attributes, run, argument);
+}

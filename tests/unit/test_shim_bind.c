@@ -138,11 +138,11 @@ fy_scope_startup(const char *name)
 }
 
 void *
-fy_original_find(uint32_t symbol, const void *caller)
+fy_original_find(const char *name, const void *caller)
 {
     asked = caller;
     errno = EIO;
-    return symbol == 1 || symbol == 2 ? of_caller : NULL;
+    return name == names[1] || name == names[2] ? of_caller : NULL;
 }
 
 void *
