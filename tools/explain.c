@@ -87,6 +87,8 @@ static const struct {
     {FY_STAGE_LOST_LINK, "the connection broke; it ran here"},
     {FY_STAGE_LIMITS, "resource limits, or more input than can be kept"},
     {FY_STAGE_DISABLED, "switched off, or the session is ending"},
+    {FY_STAGE_OTHER_VIEW,
+     "it has other rights, or sees other files, than ferry run"},
 };
 
 _Static_assert(sizeof stage_meanings / sizeof stage_meanings[0] ==

@@ -31,9 +31,15 @@ struct look {
     unsigned nmounts;
     struct fy_stage_plan *plan;
     struct fy_buffer *why;
-    char **nested[FY_STAGE_MOUNTS]; /* mounts below each of the plan's */
+    char **nested[FY_STAGE_MOUNTS];   /* mounts below each of the plan's */
+    uint64_t covers[FY_STAGE_MOUNTS]; /* ids of the mounts that hold those */
     bool writes_operand;
+    bool begins_at_cwd; /* an operand has a relative path */
 };
+
+#ifndef STATX_MNT_ID /* Linux 5.8 */
+#define STATX_MNT_ID 0x1000U
+#endif
 
 int
 fy_stream_look(int fd, struct fy_stream_fact *out)
@@ -41,11 +47,12 @@ fy_stream_look(int fd, struct fy_stream_fact *out)
     struct statx status;
     char link[64];
     memset(out, 0, sizeof *out);
-    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS,
-              &status) != 0) {
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+              STATX_BASIC_STATS | STATX_MNT_ID, &status) != 0) {
         return FY_ERR_IO;
     }
     out->open = true;
+    out->mount = status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
     out->mode = status.stx_mode;
     out->device = makedev(status.stx_dev_major, status.stx_dev_minor);
     out->rdevice = makedev(status.stx_rdev_major, status.stx_rdev_minor);
@@ -109,18 +116,27 @@ connection_mount(struct look *look, const struct fy_mount *mount, unsigned *at)
     if (plan->nmounts == FY_STAGE_MOUNTS) {
         return FY_STAGE_MIXED_PLACES;
     }
-    look->nested[*at] = fy_mounts_below(mount->path);
+    struct fy_mount_cover cover;
+    free(look->nested[*at]); /* of a mount that was refused */
+    look->nested[*at] = fy_mounts_below(mount->path, &cover);
+    look->covers[*at] = cover.id;
     if (!look->nested[*at]) {
         return FY_STAGE_NESTED_MOUNT;
+    }
+    if (cover.hash != mount->cover) {
+        return FY_STAGE_OTHER_VIEW;
     }
     plan->mounts[plan->nmounts++] = mount;
     plan->mount = plan->mounts[0];
     return FY_STAGE_NONE;
 }
 
-/* `path' belongs to the stage's place, which it settles if it is the first. */
+/*
+ * Adds `path' to the stage's place, which the first path settles. `id': of the mount that
+ * the descriptor of that path is on; 0: there is no descriptor.
+ */
 static unsigned
-claim(struct look *look, const char *path, bool tree)
+claim(struct look *look, const char *path, bool tree, uint64_t id)
 {
     const struct fy_mount *mount =
         fy_mount_of(look->mounts, look->nmounts, path);
@@ -132,8 +148,12 @@ claim(struct look *look, const char *path, bool tree)
     if (reason) {
         return say(look, reason,
                    reason == FY_STAGE_MIXED_PLACES ? "on another host: "
+                   : reason == FY_STAGE_OTHER_VIEW ? "mounted otherwise since: "
                                                    : "one in another: ",
                    path);
+    }
+    if (id && id != look->covers[at]) {
+        return say(look, FY_STAGE_OTHER_VIEW, "another mount hides it: ", path);
     }
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): connection_mount() has it */
     for (char **nested = look->nested[at]; *nested; nested++) {
@@ -193,7 +213,8 @@ look_at_operands(struct look *look)
         if (is_magic(path)) {
             return say(look, FY_STAGE_UNCLEAR_PATH, "", text);
         }
-        unsigned reason = claim(look, path, use->kind == FY_USE_TREE);
+        look->begins_at_cwd = look->begins_at_cwd || text[0] != '/';
+        unsigned reason = claim(look, path, use->kind == FY_USE_TREE, 0);
         if (reason == FY_STAGE_LOCAL_FILES) {
             if (local++ == 0) {
                 memcpy(first_local, path, sizeof first_local);
@@ -214,9 +235,34 @@ look_at_operands(struct look *look)
                    "on this machine: ", first_local);
     }
     if (invocation->reads_cwd || invocation->writes_cwd) {
-        return claim(look, look->facts->cwd, invocation->cwd_is_tree);
+        look->begins_at_cwd = true;
+        return claim(look, look->facts->cwd, invocation->cwd_is_tree, 0);
     }
     return FY_STAGE_NONE;
+}
+
+/* Refuses a working folder that a later mount hides: the path leads elsewhere. */
+static unsigned
+look_at_cwd(struct look *look)
+{
+    const char *cwd = look->facts->cwd;
+    const struct fy_mount *mount =
+        fy_mount_of(look->mounts, look->nmounts, cwd);
+    struct fy_mount_cover cover = {0, 0};
+    for (unsigned i = 0; i < look->plan->nmounts; i++) {
+        if (look->plan->mounts[i] == mount) {
+            cover.id = look->covers[i];
+        }
+    }
+    if (!look->begins_at_cwd || !look->facts->cwd_mount ||
+        cover.id == look->facts->cwd_mount) {
+        return FY_STAGE_NONE;
+    }
+    free(fy_mounts_below(cwd, &cover));
+    return cover.id == look->facts->cwd_mount
+               ? FY_STAGE_NONE
+               : say(look, FY_STAGE_OTHER_VIEW,
+                     "another mount hides it: ", cwd);
 }
 
 bool
@@ -364,7 +410,7 @@ look_at_input(struct look *look)
         return say(look, FY_STAGE_ODD_STREAM, "stdin", "");
     }
     fill_file(fact, plan);
-    return claim(look, fact->path, false);
+    return claim(look, fact->path, false, fact->mount);
 }
 
 static unsigned
@@ -398,7 +444,7 @@ look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
             !connection_mount(look, mount, &at)) {
             fill_file(fact, plan);
             look->plan->effect = true;
-            return claim(look, fact->path, false);
+            return claim(look, fact->path, false, fact->mount);
         }
     } else if (!S_ISSOCK(fact->mode)) {
         return say(look, FY_STAGE_ODD_STREAM, name, "");
@@ -626,6 +672,9 @@ fy_classify(const struct fy_stage_facts *facts,
                    "the program itself: ", facts->path);
     }
     reason = look_at_operands(&look);
+    if (!reason) {
+        reason = look_at_cwd(&look);
+    }
     if (!reason) {
         reason = look_at_input(&look);
     }

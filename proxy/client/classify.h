@@ -23,6 +23,8 @@ struct fy_stream_fact {
     bool open;
     mode_t mode;
     uint64_t device, inode, rdevice;
+    uint64_t
+        mount; /* as STATX_MNT_ID has it; 0: not known (before Linux 5.8) */
     int flags; /* of fcntl(F_GETFL) */
     int64_t offset;
     uint32_t links;
@@ -35,6 +37,7 @@ struct fy_stage_facts {
     const char *path; /* of the program, as given to execve */
     const char *const *argv, *const *env;
     char cwd[PATH_MAX]; /* absolute; "" when unknown */
+    uint64_t cwd_mount; /* as `mount' of a stream */
     struct fy_stream_fact streams[3];
     uint32_t same;        /* see fy_stub_hello */
     uint32_t extra_fds;   /* beyond 2, ... */

@@ -24,6 +24,8 @@ libfyproxy_la_SOURCES += \
 	proxy/client/order.c \
 	proxy/client/part_words.c \
 	proxy/client/parts.c \
+	proxy/client/peer.c \
+	proxy/client/peer.h \
 	proxy/client/placement.c \
 	proxy/client/prepare.c \
 	proxy/client/client.h \

@@ -412,11 +412,22 @@ run_after(struct fy_work *work)
     }
 }
 
-/* The other changes are not known: the mounts' caches must time out. */
+/*
+ * Waits until the mounts' caches time out, because the other changes are not known. Later
+ * effects on mounts of that host run locally, or a host that lies could make each wait.
+ */
 static void
 wait_out(struct stage *stage)
 {
+    struct fy_session *session = stage->session;
     uint64_t longest_ms = 0;
+    for (unsigned i = 0; i < session->nmounts; i++) {
+        struct fy_mount *mount = &session->mounts[i];
+        if (fy_place_same_host(&mount->place, &stage->mount->place) &&
+            mount->forgets_ms) {
+            mount->traits |= FY_MOUNT_KEEPS;
+        }
+    }
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         longest_ms =

@@ -22,6 +22,7 @@
 
 #include "proxy/client/connection.h"
 #include "proxy/client/holders.h"
+#include "proxy/client/peer.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/work.h"
 
@@ -75,6 +76,28 @@ serve(void *argument)
 
 /* ---- start ---------------------------------------------------------------------- */
 
+/*
+ * Leaves the socket without a name but a descriptor of this process, to which the path
+ * becomes a link. The kernel lets processes follow it that may look into this process:
+ * none with fewer capabilities, in a user namespace or Landlock domain within, or without
+ * this process in /proc.
+ */
+static bool
+hide_socket(struct fy_session *session)
+{
+    char self[16], target[64];
+    ssize_t n = readlink("/proc/self", self, sizeof self - 1);
+    session->socket_node =
+        open(session->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (n <= 0 || session->socket_node < 0 ||
+        unlink(session->socket_path) != 0) {
+        return false;
+    }
+    (void)snprintf(target, sizeof target, "/proc/%.*s/fd/%d", (int)n, self,
+                   session->socket_node);
+    return symlink(target, session->socket_path) == 0;
+}
+
 static int
 listen_at(struct fy_session *session, struct fy_buffer *why)
 {
@@ -88,7 +111,8 @@ listen_at(struct fy_session *session, struct fy_buffer *why)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 ||
         bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        chmod(session->socket_path, 0600) != 0 || listen(fd, SOMAXCONN) != 0) {
+        chmod(session->socket_path, 0600) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        !hide_socket(session)) {
         fy_buffer_add(why, session->socket_path);
         fy_buffer_add(why, ": ");
         fy_buffer_add(why, strerrordesc_np(errno));
@@ -132,6 +156,11 @@ set_up(struct fy_session *session, struct fy_buffer *why)
     }
     memcpy(session->mounts, session->options.mounts,
            session->nmounts * sizeof *session->mounts);
+    for (unsigned i = 0; i < session->nmounts; i++) {
+        struct fy_mount_cover cover;
+        free(fy_mounts_below(session->mounts[i].path, &cover));
+        session->mounts[i].cover = cover.hash;
+    }
     session->logins =
         session->options.logins ? strdup(session->options.logins) : NULL;
     int status = fy_connections_new(session);
@@ -139,6 +168,10 @@ set_up(struct fy_session *session, struct fy_buffer *why)
         return status;
     }
     status = fy_holders_new(&session->scan.holders);
+    if (status) {
+        return status;
+    }
+    status = fy_peer_new(&session->peer);
     if (status) {
         return status;
     }
@@ -170,7 +203,7 @@ fy_session_start(const struct fy_session_options *options,
     session->options = *options;
     session->nmounts = options->nmounts;
     session->loop.epoll = session->loop.bell.fd = -1;
-    session->stubs.listener.fd = -1;
+    session->stubs.listener.fd = session->socket_node = -1;
     session->stubs.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     session->stubs.rest =
         (struct fy_timer){.run = fy_stub_clients_rested, .owner = session};
@@ -279,6 +312,10 @@ fy_session_free(struct fy_session *session)
         fy_record_free(record);
     }
     free(session->records.table);
+    if (session->socket_node >= 0) {
+        (void)close(session->socket_node);
+    }
+    fy_peer_free(session->peer);
     fy_holders_free(session->scan.holders);
     fy_connections_free(session);
     free(session->logins);

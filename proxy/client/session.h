@@ -6,6 +6,7 @@
  * session.c     start, end, the loop; reports
  * snapshot.c    the block that the exec wrappers read
  * stub client.c       one stub's connection: frames in and out
+ * peer.c        whether a stub has the rights of this process
  * classify.c    what a stage reads and writes, and where that is
  * stage_stub.c  what a stub says: hello, frames, its end
  * stage.c       the life of one stage up to its request
@@ -102,8 +103,9 @@ struct fy_session {
     struct fy_mount *mounts;
     struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
     unsigned nmounts;
-    char socket_path[PATH_MAX];
-    char *logins; /* for logins.h, or NULL */
+    char socket_path[PATH_MAX]; /* of a link: listen_at() */
+    int socket_node;            /* O_PATH; -1: none */
+    char *logins;               /* for logins.h, or NULL */
     pthread_t thread;
     bool started;
     struct fy_loop loop;
@@ -119,6 +121,7 @@ struct fy_session {
     struct session_stubs stubs;
     struct session_order order;
     struct session_scan scan;
+    struct fy_peer *peer; /* the rights of this process, for peer.h */
     struct session_records records;
 };
 

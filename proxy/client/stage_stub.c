@@ -15,6 +15,7 @@
 #include "common/debug.h"
 #include "common/path.h"
 #include "proxy/client/holders.h"
+#include "proxy/client/peer.h"
 #include "proxy/client/stage.h"
 
 /* ---- the hello ------------------------------------------------------------------------ */
@@ -84,6 +85,7 @@ read_fds(struct stage *stage, struct stub_client *client)
             fy_stream_look(client->fds[at], &folder) == 0;
     if (known && fy_stream_has_name(&folder)) {
         memcpy(facts->cwd, folder.path, sizeof facts->cwd);
+        facts->cwd_mount = folder.mount;
     }
     facts->argv = stage->argv;
     facts->env = stage->env;
@@ -202,6 +204,10 @@ understand(struct stage *stage, struct stub_client *client,
                                               : FY_STAGE_NOT_PARSED;
     }
     stage->parsed = true;
+    if (!fy_peer_is_like_us(session->peer, client->watch.fd, client->pid,
+                            why)) {
+        return FY_STAGE_OTHER_VIEW;
+    }
     if (!is_meant(stage)) {
         fy_buffer_add(why, "no tool of the system: ");
         fy_buffer_add(why, stage->facts.path);

@@ -1147,6 +1147,13 @@ furnish_now(struct check *check)
         return refuse(check, FY_STAGE_OTHER_TOOL,
                       "PATH leads to programs on the mount", NULL, NULL);
     }
+    if (!policy->landlock && check->invocation->nabsents > 0 &&
+        !sandbox->alone) {
+        /* A file may come, or be exchanged, after it was looked for. */
+        return refuse(check, FY_STAGE_REFUSED,
+                      "without Landlock a file of the repository could start ",
+                      "programs", NULL);
+    }
     if (!policy->landlock) {
         return 0;
     }

@@ -799,7 +799,7 @@ is_possible(const char *mount)
 static uint64_t
 hash_mounts_below(const char *path)
 {
-    char **below = fy_mounts_below(path);
+    char **below = fy_mounts_below(path, NULL);
     uint64_t hash = FY_HASH_START;
     for (char **at = below; at && *at; at++) {
         hash = fy_hash_bytes(hash, *at, strlen(*at) + 1);

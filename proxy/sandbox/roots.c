@@ -368,7 +368,7 @@ has_mounts_below(int fd)
     if (!true_path(fd, path, sizeof path)) {
         return true;
     }
-    char **below = fy_mounts_below(path);
+    char **below = fy_mounts_below(path, NULL);
     bool some = !below || *below;
     free(below);
     return some;

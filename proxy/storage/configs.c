@@ -22,8 +22,9 @@
 #include "proxy/storage/tools.h"
 
 enum {
-    CONFIG_MAX_BYTES = 1 << 20,
-    NAMES_MAX = 1 << 16, /* of a folder that is hashed */
+    CONFIG_MAX_BYTES = 16 << 20,  /* as of file(1)'s knowledge */
+    CONFIG_SMALL_BYTES = 1 << 20, /* read each time */
+    NAMES_MAX = 1 << 16,          /* of a folder that is hashed */
 };
 
 struct names {
@@ -97,16 +98,20 @@ hash_folder(int fd, const struct stat *about, unsigned char out[32])
 }
 
 static int
-hash_file(int fd, unsigned char out[32])
+hash_file(int fd, const struct stat *about, unsigned char out[32])
 {
-    unsigned char *bytes = malloc(CONFIG_MAX_BYTES + 1);
+    if (about->st_size > CONFIG_SMALL_BYTES) {
+        return about->st_size > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
+                                                 : fy_tool_hash(fd, about, out);
+    }
+    unsigned char *bytes = malloc(CONFIG_SMALL_BYTES + 1);
     int status = FY_ERR_NOMEM;
     if (bytes) {
         size_t used = 0;
-        status = fy_read_most(fd, bytes, CONFIG_MAX_BYTES + 1, &used);
-        status = status                    ? status
-                 : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
-                                           : 0;
+        status = fy_read_most(fd, bytes, CONFIG_SMALL_BYTES + 1, &used);
+        status = status                      ? status
+                 : used > CONFIG_SMALL_BYTES ? FY_ERR_OVERFLOW
+                                             : 0;
         if (!status) {
             fy_sha256_of(bytes, used, out);
         }
@@ -150,7 +155,7 @@ fy_config_hash_with(const char *path, const char *library_path,
     } else if (S_ISREG(about.st_mode) && (about.st_mode & 0111)) {
         status = hash_program(path, library_path, digest);
     } else if (S_ISREG(about.st_mode)) {
-        status = hash_file(fd, digest);
+        status = hash_file(fd, &about, digest);
     }
     close(fd);
     if (!status) {

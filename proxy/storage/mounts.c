@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/debug.h"
+#include "common/hash.h"
 #include "common/path.h"
 #include "common/whole.h"
 #include "proxy/storage/mounts.h"
@@ -164,11 +165,9 @@ is_hidden(const struct fy_mount_table *table, const struct fy_mount_line *line)
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct fy_mount_line *other = &table->lines[i];
-        if (other == line || is_ancestor(table, other->id, line)) {
-            continue;
-        }
-        if (is_beneath(line->point, other->point) ||
-            (strcmp(line->point, other->point) == 0 &&
+        if (other != line && fy_path_is_beneath(line->point, other->point) &&
+            !is_ancestor(table, other->id, line) &&
+            (strcmp(line->point, other->point) != 0 ||
              is_ancestor(table, line->id, other))) {
             return true;
         }
@@ -597,8 +596,36 @@ clear:
     return status;
 }
 
+/* Finds the innermost mount on the way to the path that no other mount hides. */
+static struct fy_mount_cover
+cover_of(const struct fy_mount_table *table, const char *path)
+{
+    struct fy_mount_cover cover = {0, 0};
+    size_t longest = 0;
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *line = &table->lines[i];
+        size_t n = strlen(line->point);
+        if (n < longest || !fy_path_is_beneath(path, line->point) ||
+            is_hidden(table, line)) {
+            continue;
+        }
+        const char *texts[] = {line->root, line->point, line->type,
+                               line->source, line->options};
+        const uint64_t numbers[] = {line->id, line->parent, line->device,
+                                    line->read_only};
+        longest = n;
+        cover.id = line->id;
+        cover.hash = fy_hash_bytes(FY_HASH_START, numbers, sizeof numbers);
+        for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) {
+            cover.hash =
+                fy_hash_bytes(cover.hash, texts[j], strlen(texts[j]) + 1);
+        }
+    }
+    return cover;
+}
+
 char **
-fy_mounts_below(const char *path)
+fy_mounts_below(const char *path, struct fy_mount_cover *out_cover)
 {
     char *text = fy_mountinfo_read();
     struct fy_mount_table table;
@@ -627,6 +654,9 @@ fy_mounts_below(const char *path)
             }
         }
         below[n] = NULL;
+    }
+    if (out_cover) {
+        *out_cover = cover_of(&table, path);
     }
     fy_mount_table_clear(&table);
     return below;

@@ -40,8 +40,9 @@ struct cached {
     ino_t inode;
     off_t bytes;
     struct timespec changed, status_changed;
-    bool bare;          /* without what it loads */
-    char *library_path; /* that it was asked with; NULL: none; or settings */
+    bool bare; /* without what it loads */
+    char *
+        library_path; /* that it was asked with; NULL: none; or settings; "": bytes */
     char *witnesses; /* paths, each with its NUL, then another one; or NULL */
     uint64_t stamp;  /* of them */
     char identity[240];
@@ -545,6 +546,25 @@ int
 fy_tool_identity(const char *path, char *out, size_t capacity)
 {
     return fy_tool_identity_with(path, NULL, false, out, capacity);
+}
+
+int
+fy_tool_hash(int fd, const struct stat *about, unsigned char out[32])
+{
+    char text[80] = "";
+    unsigned char digest[32];
+    struct fy_buffer known;
+    fy_buffer_start(&known, text, sizeof text);
+    if (!find_cached(about, true, "", &known)) {
+        int status = hash_bytes_of(fd, (uint64_t)about->st_size, digest);
+        if (status) {
+            return status;
+        }
+        add_hex(&known, digest, sizeof digest);
+        keep(about, true, "", NULL, 0, text);
+    }
+    fy_sha256_of(text, strlen(text), out);
+    return 0;
 }
 
 bool

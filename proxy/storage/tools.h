@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "common/buffer.h"
 #include "common/status.h"
@@ -33,7 +34,8 @@ int fy_tool_identity(const char *path, char *out,
 bool fy_loads_code(const char *entry);
 
 /*
- * SHA-256 of a file of at most 1 MiB; all zero when there is none. Of a folder:
+ * SHA-256 of a file of at most 1 MiB, and another hash of at most 16 MiB; all zero
+ * when there is none. Of a folder:
  * of its names, their types and its time of change in seconds, so that both
  * hosts can see whether they mean the same folder. FY_ERR_IO, FY_ERR_OVERFLOW.
  */
@@ -51,6 +53,11 @@ int fy_config_hash_with(const char *path, const char *library_path,
  */
 bool fy_locales_fit(const char *const *environment, bool encoded,
                     struct fy_buffer *why);
+
+/* Hashes the bytes of an open file, which fstat(2) describes; remembered like an
+ * identity. FY_ERR_IO, FY_ERR_NOMEM. Any thread. */
+int fy_tool_hash(int fd, const struct stat *about,
+                 unsigned char out[32]) FY_MUST_CHECK;
 
 /* Where a program that is installed below another prefix than /usr looks for a file of
  * /etc: PREFIX/etc/x for PREFIX/bin/program. False: nowhere else. */

@@ -31,7 +31,8 @@
     X(UNPROFITABLE, "unprofitable") /* the cost model says no */               \
     X(LOST_LINK, "lost-link")       /* the connection broke; ran here */       \
     X(LIMITS, "limits")     /* resource limits; input that cannot be kept */   \
-    X(DISABLED, "disabled") /* switched off, or session ending */
+    X(DISABLED, "disabled") /* switched off, or session ending */              \
+    X(OTHER_VIEW, "other-view") /* it sees or may other things than ferry */
 
 enum fy_stage_reason {
 #define FY_STAGE_REASON_ENUM(id, word) FY_STAGE_##id,

@@ -137,6 +137,8 @@ enum fy_mount_trait {
 struct fy_mount {
     char path[PATH_MAX]; /* mount point on this machine, absolute, no link */
     uint64_t device;     /* st_dev */
+    uint64_t
+        cover; /* hash of the mount that holds `path', as the session began */
     char type[32]; /* "fuse.sshfs", "nfs4", ...; "" when only configured */
     struct fy_place place;
     bool configured; /* by --mount or ferry.conf: said when it fails */
@@ -180,7 +182,14 @@ bool fy_place_of_source(const char *source, struct fy_place *place);
 /* Sets a mount's type ("" : files of this machine), and the traits of its kind. */
 void fy_mount_set_type(struct fy_mount *mount, const char *type);
 
-/* Other mounts of this machine below `path'; NULL-terminated, new; or NULL. */
-char **fy_mounts_below(const char *path);
+/* The mount that holds a path. */
+struct fy_mount_cover {
+    uint64_t id;   /* as STATX_MNT_ID has it; 0: none */
+    uint64_t hash; /* of all that mountinfo says of the mount */
+};
+
+/* Other mounts of this machine below `path', NULL-terminated, new, or NULL; and the mount
+ * that holds `path' (may be NULL). */
+char **fy_mounts_below(const char *path, struct fy_mount_cover *out_cover);
 
 #endif

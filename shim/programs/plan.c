@@ -170,14 +170,23 @@ fy_ids_are_same(void)
 /*
  * In a chroot, or for another user, ld.so would complain that it cannot read
  * our library; and where ids differ it ignores the variable. Asked with the real
- * ids: without the capabilities that exec takes away.
+ * ids: without the capabilities that exec takes away. Landlock shows in open(2) alone. A
+ * program under an inherited filter may not live through ferry's system calls.
  */
 static bool
 can_preload(void)
 {
-    return fy_raw(SYS_access, (long)(fy_hidden.preload + sizeof PRELOAD - 1),
-                  R_OK, 0, 0, 0, 0) == 0 &&
-           fy_ids_are_same();
+    long path = (long)(fy_hidden.preload + sizeof PRELOAD - 1);
+    if (fy_filter_is_on() || !fy_ids_are_same() ||
+        fy_raw(SYS_access, path, R_OK, 0, 0, 0, 0) != 0) {
+        return false;
+    }
+    long file =
+        fy_raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (file >= 0) {
+        fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
+    }
+    return file >= 0 || file == -EMFILE || file == -ENFILE;
 }
 
 static void
@@ -392,6 +401,16 @@ fits(const struct fy_plan *plan)
     return bytes + fy_hidden.settings_bytes + SPARE_BYTES < most;
 }
 
+/* Returns true if the kernel shows the session's socket: this process may look into the
+ * session. */
+static bool
+reaches_session(const struct fy_snapshot *snapshot)
+{
+    unsigned mode;
+    return look(AT_FDCWD, fy_snapshot_string(snapshot, snapshot->socket), 0,
+                &mode) == 0;
+}
+
 static void
 plan_stub(struct fy_plan *plan, const struct fy_target *target,
           struct found *found)
@@ -409,7 +428,8 @@ plan_stub(struct fy_plan *plan, const struct fy_target *target,
     /* File actions cannot be done twice, so it must not fail to start. */
     const char *stub = fy_snapshot_string(snapshot, snapshot->stub);
     fy_head_read(AT_FDCWD, stub, &found->head);
-    if (!executable(stub) || !is_program(&found->head)) {
+    if (!executable(stub) || !is_program(&found->head) ||
+        !reaches_session(snapshot)) {
         return;
     }
     while (plan->argv[plan->nargs]) {

@@ -220,9 +220,8 @@ teardown(void)
     shell("chmod -R u+rwX $B; rm -rf $B");
 }
 
-/* Whether the proxy would start it; `blind': without looking for settings. */
-static bool
-ask(struct stage *stage, const struct repository *repository, bool blind)
+static void
+prepare(struct stage *stage, const struct repository *repository, bool blind)
 {
     const char *env[] = {home, "PATH=/usr/bin:/bin", NULL};
     stage_new(stage, commands, "/usr/bin/git", repository->argv, env, where);
@@ -235,6 +234,13 @@ ask(struct stage *stage, const struct repository *repository, bool blind)
         ck_assert_int_eq(fy_config_hash(config->path.at, config->sha256), 0);
         stage->spec.nconfigs = 1;
     }
+}
+
+/* Whether the proxy would start it; `blind': without looking for settings. */
+static bool
+ask(struct stage *stage, const struct repository *repository, bool blind)
+{
+    prepare(stage, repository, blind);
     return stage_is_accepted(stage);
 }
 
@@ -357,6 +363,31 @@ START_TEST(sends_a_plain_repository)
 }
 END_TEST
 
+/* Settings may be exchanged after they were looked into: only Landlock keeps a git that
+ * executes another one from executing what they name. */
+START_TEST(needs_landlock_to_execute)
+{
+    static const struct repository plain[] = {
+        {"status", "repo r", "r", {"git", "status"}},
+        {"commit", "repo r", "r", {"git", "commit", "-m", "x"}},
+    };
+    const struct fy_policy_options without = {.landlock = false};
+    for (unsigned i = 0; i < 2; i++) {
+        struct stage stage;
+        struct fy_buffer why;
+        shell("rm -rf $B/top/*/");
+        make(&plain[i]);
+        prepare(&stage, &plain[i], false);
+        fy_policy_free(stage.policy);
+        fy_buffer_start(&why, stage.why, sizeof stage.why);
+        ck_assert_int_eq(fy_policy_new(&without, &why, &stage.policy), 0);
+        bool accepted = stage_is_accepted(&stage);
+        ck_assert_msg(accepted == (i == 0), "%s: %s", plain[i].name, stage.why);
+        stage_end(&stage);
+    }
+}
+END_TEST
+
 int
 main(int argc, char **argv)
 {
@@ -376,6 +407,7 @@ main(int argc, char **argv)
                             sizeof repositories / sizeof *repositories);
         tcase_add_loop_test(tests, leaves_what_is_no_repository, 0, 6);
         tcase_add_loop_test(tests, sends_a_plain_repository, 0, 7);
+        tcase_add_test(tests, needs_landlock_to_execute);
         suite_add_tcase(suite, tests);
     }
     return run_suite(suite);

@@ -96,6 +96,7 @@ def main():
          "placed"),
         ("what only the linker knows", {path: "$ORIGIN/../lib"}, grep,
          "other-tool"),
+        ("a large file that a program reads", {}, "file f", "placed"),
         ("a program that shows it", {path: empty},
          f"awk '{{print ENVIRON[\"{path}\"]; exit}}' f", "forbidden"),
     ]

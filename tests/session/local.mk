@@ -79,6 +79,10 @@ TESTS += tests/session/order.py
 dist_check_SCRIPTS += tests/session/temporaries.sh
 TESTS += tests/session/temporaries.sh
 
+dist_check_SCRIPTS += tests/session/rights.py
+EXTRA_DIST += tests/session/confine.c
+TESTS += tests/session/rights.py
+
 dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
 

@@ -11,6 +11,7 @@ UNIT_TESTS += tests/unit/test_files_record
 UNIT_TESTS += tests/unit/test_flow
 UNIT_TESTS += tests/unit/test_link
 UNIT_TESTS += tests/unit/test_fresh
+UNIT_TESTS += tests/unit/test_peer tests/unit/test_prepare
 UNIT_TESTS += tests/unit/test_stage_end
 UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_spec
@@ -38,6 +39,15 @@ tests_unit_test_link_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_flow_SOURCES = tests/unit/test_flow.c
 tests_unit_test_flow_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_flow_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_peer_SOURCES = tests/unit/test_peer.c
+tests_unit_test_peer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_peer_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_prepare_SOURCES = tests/unit/test_prepare.c $(NOMEM)
+tests_unit_test_prepare_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_prepare_LDADD = $(PROXY_TEST_LIBS)
+tests_unit_test_prepare_LDFLAGS = $(NOMEM_WRAP)
 
 tests_unit_test_stage_end_SOURCES = tests/unit/test_stage_end.c
 tests_unit_test_stage_end_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -55,17 +55,30 @@ static struct fy_stage_facts facts;
 static struct fy_invocation invocation;
 static struct fy_stage_plan plan;
 
-char **__real_fy_mounts_below(const char *path);
-char **__wrap_fy_mounts_below(const char *path);
+char **__real_fy_mounts_below(const char *path,
+                              struct fy_mount_cover *out_cover);
+char **__wrap_fy_mounts_below(const char *path,
+                              struct fy_mount_cover *out_cover);
+
+/* Of the mounts that are asked about; and of those of other folders. */
+static struct fy_mount_cover cover;
+static uint64_t cover_id_elsewhere;
 
 /* One mount is on /more. */
 char **
-__wrap_fy_mounts_below(const char *path)
+__wrap_fy_mounts_below(const char *path, struct fy_mount_cover *out_cover)
 {
     static char inner[] = "/more/inner";
     if (strcmp(path, "/more") != 0) {
-        return __real_fy_mounts_below(path);
+        char **below = __real_fy_mounts_below(path, NULL);
+        if (out_cover) {
+            *out_cover = cover;
+            out_cover->id =
+                strcmp(path, "/home") == 0 ? cover_id_elsewhere : cover.id;
+        }
+        return below;
     }
+    *out_cover = cover;
     char **list = calloc(2, sizeof *list);
     ck_assert_ptr_nonnull(list);
     list[0] = inner;
@@ -680,6 +693,38 @@ START_TEST(test_mount_on_the_mount)
 }
 END_TEST
 
+/* What was mounted over a mount, or over a folder that is still open, is seen. */
+START_TEST(test_mounted_since)
+{
+    cover = (struct fy_mount_cover){.id = 5, .hash = 9};
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_OTHER_VIEW);
+    mounts[0].cover = 9;
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    facts.cwd_mount = 5;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    facts.cwd_mount = 6;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_VIEW);
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("find ."), FY_STAGE_OTHER_VIEW);
+    (void)strcpy(facts.cwd, "/home");
+    cover_id_elsewhere = 6;
+    ck_assert_uint_eq(classify("cat ../data/x"), FY_STAGE_NONE);
+    cover_id_elsewhere = 7;
+    ck_assert_uint_eq(classify("cat ../data/x"), FY_STAGE_OTHER_VIEW);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
+    facts.streams[1].mount = 5;
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_NONE);
+    facts.streams[1].mount = 6;
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_OTHER_VIEW);
+    facts.streams[1] = stream(S_IFIFO, O_WRONLY, "pipe:[71]");
+    facts.streams[0] = stream(S_IFREG, O_RDONLY, "/data/in");
+    facts.streams[0].mount = 6;
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_OTHER_VIEW);
+    memset(&cover, 0, sizeof cover);
+}
+END_TEST
+
 START_TEST(test_nested)
 {
     /* Of this machine's own mounts: /proc lies below the root. */
@@ -687,7 +732,7 @@ START_TEST(test_nested)
     memcpy(mounts[0].path, root, sizeof root);
     facts.streams[0] = stream(S_IFIFO, O_RDONLY, "pipe:[72]");
     (void)strcpy(facts.cwd, "/usr");
-    char **below = fy_mounts_below("/");
+    char **below = fy_mounts_below("/", NULL);
     ck_assert_ptr_nonnull(below);
     bool has_proc = false;
     for (char **each = below; *each; each++) {
@@ -779,6 +824,7 @@ main(void)
     tcase_add_test(tcase, test_pipes);
     tcase_add_test(tcase, test_mount_on_the_mount);
     tcase_add_test(tcase, test_nested);
+    tcase_add_test(tcase, test_mounted_since);
     tcase_add_test(tcase, test_look);
     tcase_add_test(tcase, test_look_at_a_file);
     suite_add_tcase(suite, tcase);

@@ -624,7 +624,7 @@ END_TEST
 
 START_TEST(test_below)
 {
-    char **below = fy_mounts_below("/");
+    char **below = fy_mounts_below("/", NULL);
     ck_assert_ptr_nonnull(below);
     bool found = false;
     for (char **at = below; *at; at++) {
@@ -632,7 +632,7 @@ START_TEST(test_below)
     }
     ck_assert(found);
     free(below);
-    below = fy_mounts_below("/pro");
+    below = fy_mounts_below("/pro", NULL);
     ck_assert_ptr_nonnull(below);
     ck_assert_ptr_null(*below);
     free(below);

@@ -235,10 +235,28 @@ START_TEST(test_configs)
     ck_assert_mem_eq(one, empty, 4);
     static char large[(1 << 20) + 1];
     ck_assert_int_eq(fy_config_hash(put("c", large, 1 << 20), one), 0);
-    memcpy(two, one, 32);
-    ck_assert_int_eq(fy_config_hash(put("c", large, sizeof large), one),
-                     FY_ERR_OVERFLOW);
+    ck_assert_int_eq(fy_config_hash(put("c", large, sizeof large), one), 0);
+    ck_assert_int_eq(fy_config_hash(put("d", large, sizeof large), two), 0);
     ck_assert_mem_eq(one, two, 32);
+    large[sizeof large - 1] = 1;
+    const char *path = put("d", large, sizeof large);
+    ck_assert_int_eq(fy_config_hash(path, two), 0);
+    ck_assert_mem_ne(one, two, 32);
+    memcpy(one, two, 32);
+    ck_assert_int_eq(truncate(path, (16 << 20) + 1), 0);
+    ck_assert_int_eq(fy_config_hash(path, two), FY_ERR_OVERFLOW);
+    ck_assert_mem_eq(one, two, 32);
+    /* A large one that is not new is remembered, and its copy is not. */
+    static const char old[] = "/usr/lib/x86_64-linux-gnu/libc.a";
+    char command[256];
+    snprintf(command, sizeof command, "cp %s %s", old, path);
+    if (system(command) == 0) {
+        ck_assert_int_eq(fy_config_hash(old, one), 0);
+        ck_assert_int_eq(fy_config_hash(old, two), 0);
+        ck_assert_mem_eq(one, two, 32);
+        ck_assert_int_eq(fy_config_hash(path, two), 0);
+        ck_assert_mem_eq(one, two, 32);
+    }
     ck_assert_int_eq(fy_config_hash("/dev/null", one), FY_ERR_IO);
 }
 END_TEST
