@@ -801,7 +801,18 @@ is_names(const char *path)
     return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
 }
 
-/* One that is carried, or missing on the client; *out_same when the stage sees that. */
+/* The annotation on this host lets the command execute the program. */
+static bool
+is_named(const struct check *check, const char *path)
+{
+    const char *const *at = check->invocation->configs;
+    while (at && *at && strcmp(*at, path) != 0) {
+        at++;
+    }
+    return at && *at;
+}
+
+/* A file that is carried, or missing on the client; *out_same when the stage sees that. */
 static int
 check_carried(struct check *check, const char *path,
               const struct fy_config_hash *config, bool *out_same)
@@ -810,7 +821,9 @@ check_carried(struct check *check, const char *path,
     const struct fy_carried_file *file = find_carried(check, path);
     int fd = open_carried(check, path);
     bool missing = memcmp(config->sha256, none, sizeof none) == 0;
-    *out_same = missing ? fd < 0 && errno == ENOENT : file && fd >= 0;
+    *out_same =
+        missing ? fd < 0 && errno == ENOENT
+                : file && fd >= 0 && (!file->executes || is_named(check, path));
     if (fd >= 0) {
         close(fd);
     }
@@ -842,6 +855,8 @@ check_config(struct check *check, const char *path,
     /* Who knows it may read it; a program is what the annotation says that
      * the command starts. */
     bool program = (about.st_mode & 0111) != 0;
+    same = same && (fd < 0 || !S_ISREG(about.st_mode) || !program ||
+                    is_named(check, path));
     bool shown =
         fd >= 0 && same && S_ISREG(about.st_mode) && (!in_root || program);
     check->nprograms += shown && program;

@@ -63,7 +63,7 @@ judge(const struct fy_mount *mount)
     MUST(!(mount->traits & FY_MOUNT_KEEPS) || mount->forgets_ms == 0);
     MUST(mount->place.noptions <= 8);
     fy_buffer_start(&buffer, why, sizeof why);
-    if (fy_ssh_words(&mount->place, &words, &buffer) == 0) {
+    if (fy_ssh_words(&mount->place, NULL, &words, &buffer) == 0) {
         MUST(words.argc > 2 && words.argc < FY_SSH_MAX_WORDS);
         MUST(!strcmp(words.argv[words.argc - 2], mount->place.host));
         MUST(!strcmp(words.argv[words.argc - 3], "--"));

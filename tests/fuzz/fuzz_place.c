@@ -25,7 +25,7 @@ judge(const struct fy_place *place)
     char why[256];
     struct fy_buffer buffer;
     fy_buffer_start(&buffer, why, sizeof why);
-    if (fy_ssh_words(place, &words, &buffer)) {
+    if (fy_ssh_words(place, NULL, &words, &buffer)) {
         MUST(*why);
         return;
     }

@@ -82,6 +82,21 @@ fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
     return 0;
 }
 
+struct fy_store *
+fy_policy_store(struct fy_policy *policy, struct fy_buffer *why)
+{
+    (void)policy;
+    fy_buffer_add(why, "no store");
+    return NULL;
+}
+
+bool
+fy_policy_has_tool(const struct fy_tool *tool)
+{
+    (void)tool;
+    return false;
+}
+
 int
 fy_policy_own(struct fy_policy *policy, int root, bool writes, int *out_ruleset)
 {

@@ -53,6 +53,13 @@ fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
     delayed_ns = delay_ns;
 }
 
+void
+fy_carry_learn(struct stage *stage, bool accepted)
+{
+    (void)stage;
+    (void)accepted;
+}
+
 int
 fy_wire_grant(struct fy_wire *wire, int32_t stream, size_t bytes)
 {

@@ -53,6 +53,14 @@ fy_pipe_has_data(pid_t pid)
 }
 
 bool
+fy_carry_wait(struct stage *stage, struct connection *connection)
+{
+    (void)stage;
+    (void)connection;
+    return false;
+}
+
+bool
 fy_connection_takes(const struct connection *connection, const struct stage *of)
 {
     return connection && of;
