@@ -54,9 +54,9 @@ fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
 }
 
 void
-fy_carry_learn(struct stage *stage, bool accepted)
+fy_carry_learn(struct stage *of, bool accepted)
 {
-    (void)stage;
+    (void)of;
     (void)accepted;
 }
 

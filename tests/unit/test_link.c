@@ -53,10 +53,10 @@ fy_pipe_has_data(pid_t pid)
 }
 
 bool
-fy_carry_wait(struct stage *stage, struct connection *connection)
+fy_carry_wait(struct stage *of, struct connection *to)
 {
-    (void)stage;
-    (void)connection;
+    (void)of;
+    (void)to;
     return false;
 }
 
