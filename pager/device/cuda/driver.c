@@ -223,7 +223,9 @@ look_up(void *argument)
 {
     struct probe *probe = argument;
     fy_own_thread_begins();
-    (void)dlsym(RTLD_DEFAULT, "cuInit");
+    /* Found: for a name that nobody has, libc would keep memory for dlerror() until the
+     * thread ends, which a leak checker sees if the process ends just before. */
+    (void)dlsym(RTLD_DEFAULT, "free");
     pthread_mutex_lock(&probe->lock);
     probe->answered = true;
     pthread_cond_signal(&probe->change);
