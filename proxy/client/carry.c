@@ -22,6 +22,7 @@
 
 enum {
     RESULT_BYTES = 64 << 10,
+    USUAL_RATE = 12500000, /* bytes a second of a link that was not measured */
     HASH_BYTES = 32,
     PIECE_BYTES = 256 << 10, /* that are queued at once */
 };
@@ -344,7 +345,50 @@ finish(struct fy_carrying *carrying)
         return;
     }
     stage->carry.settled = !lost;
-    connection->session->calls->prepared(stage, 0);
+    if (stage->state == STAGE_PREPARING) {
+        connection->session->calls->placed(stage);
+    } else {
+        connection->session->calls->prepared(stage, 0);
+    }
+}
+
+/* Returns true if the stage gains more than sending the files takes, or has no other way. */
+static bool
+pays(const struct fy_carrying *carrying)
+{
+    const struct connection *connection = carrying->connection;
+    const struct stage *stage = carrying->stage;
+    struct fy_wire_counters counters = {0};
+    double bytes = 0;
+    for (unsigned i = 0; i < carrying->lacks.n; i++) {
+        bytes += carrying->lacks.at[i]
+                     ? (double)carrying->closure->files[i].bytes
+                     : 0;
+    }
+    if (!stage || bytes == 0 || connection->session->options.force ||
+        stage->place.predicted_here <= 0) {
+        return true;
+    }
+    if (connection->wire) {
+        fy_wire_counters(connection->wire, &counters);
+    }
+    double rate = connection->bytes_a_second;
+    rate =
+        (double)counters.link_rate > rate ? (double)counters.link_rate : rate;
+    return bytes / (rate > 0 ? rate : USUAL_RATE) <
+           stage->place.predicted_here - stage->place.predicted_there;
+}
+
+/* The stage runs locally; the files are for the next run. */
+static void
+send_for_later(struct fy_carrying *carrying)
+{
+    struct stage *stage = carrying->stage;
+    carrying->stage = NULL;
+    stage->carry.active = NULL;
+    stage->carry.settled = true;
+    carrying->connection->session->calls->decline(
+        stage, FY_STAGE_UNPROFITABLE, "its program is sent for the next time");
 }
 
 static void
@@ -361,6 +405,9 @@ go_on(struct fy_carrying *carrying)
         } else {
             fail(carrying, "the connection broke");
         }
+    }
+    if (carrying->file == 0 && !pays(carrying)) {
+        send_for_later(carrying);
     }
     while (!carrying->failed && carrying->file < carrying->lacks.n) {
         const struct fy_closure_file *file =

@@ -201,10 +201,12 @@ fy_stage_prepared(struct stage *stage, int status)
         fy_stage_decline(stage, reason, why);
     } else if (status) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
-    } else if (fy_carry_wait(stage, stage->connection)) {
-        stage->prepare.done = false;
     } else if (stage->state == STAGE_WAIT_INPUT) {
-        fy_link_wake(stage->session);
+        if (fy_carry_wait(stage, stage->connection)) {
+            stage->prepare.done = false; /* it is joined afterwards */
+        } else {
+            fy_link_wake(stage->session);
+        }
     } else if (!fy_connection_takes(stage->connection, stage)) {
         fy_stage_place(stage);
     } else if (!fy_placement_ask(stage)) {
@@ -249,12 +251,14 @@ fy_stage_retry(struct stage *stage)
 void
 fy_stage_placed(struct stage *stage)
 {
-    if (stage->whole) {
-        fy_part_placed(stage);
-    } else if (stage->place.unprofitable &&
-               (stage->place.hopeless || !stage->plan.out.is_pipe ||
-                stage->input.streams)) {
+    if (!stage->whole && stage->place.unprofitable &&
+        (stage->place.hopeless || !stage->plan.out.is_pipe ||
+         stage->input.streams)) {
         decline_cost(stage);
+    } else if (fy_carry_wait(stage, stage->connection)) {
+        return; /* it comes again */
+    } else if (stage->whole) {
+        fy_part_placed(stage);
     } else if (!fy_connection_takes(stage->connection, stage)) {
         fy_stage_place(stage);
     } else {

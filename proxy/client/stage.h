@@ -335,8 +335,8 @@ void fy_placement_forget(struct stage *stage);
 
 /* Sends the files of a program that the host has not. A filter that waits for input
  * has no connection yet: NULL, and the only connection counts. False:
- * there is nothing to wait for; else fy_stage_prepared() follows, or the stage is
- * declined. */
+ * there is nothing to wait for; else fy_stage_placed() follows, or fy_stage_prepared() of a
+ * filter, or the stage is declined. */
 bool fy_carry_wait(struct stage *stage, struct connection *connection);
 /* The rows of a request; borrows the paths. Returns their number. */
 uint32_t fy_carry_rows(const struct fy_closure *closure,

@@ -76,13 +76,14 @@ HOME=/root exec unshare -m sh -c '
 END
 chmod 755 "$dir/there-other" "$dir/there-bare"
 
+forced=--force
 # run HOST OPTIONS COMMAND: as a shell runs it; *report has where it ran
 run()
 {
     host=$1 fault=$2
     shift 2
     case $host in other) at=$data ;; *) at=/srv ;; esac
-    (cd "$data" && "$build/ferry" run --no-discover --force --device none \
+    (cd "$data" && "$build/ferry" run --no-discover $forced --device none \
         --report="$dir/report" \
         --mount "$data=ssh://$host$at?ferry=$dir/there-$host&command=$build/tests/badlink/badlink%20$fault" \
         -- "$@")
@@ -139,6 +140,16 @@ run bare delay=0ms grep -c 7 f >"$dir/out" 2>&1
 equal "a store that was deleted harms nothing" "$(cat "$dir/out")" "$(grep -c 7 "$data/f")"
 run bare delay=0ms grep -c 7 f >"$dir/out" 2>&1
 equal "... and is filled again" "$(grep -c ', carried"' "$dir/report")" 1
+
+# What takes longer to send than the command takes locally is not waited for.
+rm -rf "$dir/cache"/* "${root:?}/root/.cache"
+seq 1000000 >"$data/some"
+forced=--no-discover
+run bare delay=0ms grep -c 7 some >"$dir/out" 2>&1
+forced=--force
+equal "a program that is not worth the wait: as local" "$(cat "$dir/out")" \
+    "$(grep -c 7 "$data/some")"
+equal "... and it is said" "$(grep -c 'is sent for the next time' "$dir/report")" 1
 
 # ---- a host that cannot be used -----------------------------------------------------------
 
