@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +16,10 @@
 #include "common/path.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/tools.h"
+
+enum {
+    ARCHIVE_MAX_BYTES = 32 << 20, /* of locales */
+};
 
 static const char *
 variable(const struct stage *stage, const char *name, size_t n)
@@ -256,6 +261,8 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     if (!gather) {
         return FY_ERR_NOMEM;
     }
+    const char *language = variable(stage, "LANGUAGE", 8);
+    gather->language = strdup(language ? language : "");
     fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
     gather->encoded = stage->invocation.encoded;
     gather->carries = is_far(stage) && !stage->session->options.same_tools;
@@ -271,9 +278,10 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
         program[0] = '\0';
     }
     gather->program = strdup(program);
-    if (!gather->program || !add_environment(gather, stage) ||
-        !add_library_path(gather, stage) || !add_paths(gather, stage) ||
-        !add_loads(gather, stage) || !add_runs(gather, stage)) {
+    if (!gather->program || !gather->language ||
+        !add_environment(gather, stage) || !add_library_path(gather, stage) ||
+        !add_paths(gather, stage) || !add_loads(gather, stage) ||
+        !add_runs(gather, stage)) {
         fy_gather_free(gather);
         return FY_ERR_NOMEM;
     }
@@ -302,6 +310,7 @@ fy_gather_free(struct fy_gather *gather)
     }
     free(gather->loads);
     free(gather->zone);
+    free(gather->language);
     free(gather->search);
     free(gather->program);
     free(gather->library_path);
@@ -353,33 +362,85 @@ locale_of(const struct fy_gather *gather, const char *category)
     return "C";
 }
 
-/* Returns true if the C library has the locale itself. */
+/* Returns true if there are messages in that language: LANGUAGE, or a locale's name. */
 static bool
-is_built_in(const char *locale)
+has_translations(const char *language)
 {
-    static const char *const names[] = {"C", "POSIX", "C.UTF-8", "C.utf8"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(locale, names[i]) == 0) {
-            return true;
+    char name[64], folder[PATH_MAX];
+    for (size_t n; *language; language += n + (language[n] != '\0')) {
+        n = strcspn(language, ":");
+        size_t whole = strcspn(language, ":.@"),
+               base = strcspn(language, ":.@_");
+        const size_t parts[] = {whole, base};
+        for (size_t i = 0; i < 2; i++) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)parts[i], language);
+            (void)snprintf(folder, sizeof folder,
+                           "/usr/share/locale/%s/LC_MESSAGES", name);
+            DIR *dir = strchr(name, '/') || !*name ? NULL : opendir(folder);
+            const struct dirent *entry;
+            bool some = false;
+            while (dir && !some && (entry = readdir(dir))) {
+                some = strstr(entry->d_name, ".mo");
+            }
+            if (dir) {
+                (void)closedir(dir);
+            }
+            if (some) {
+                return true;
+            }
         }
     }
     return false;
 }
 
-/* Only locales that need no file: others have translations, too. */
-static bool
-has_plain_locales(const struct fy_gather *gather)
+/* Adds the locale's files: a folder, or the archive of all. Only UTF-8, as others need
+ * tables of their characters, too. */
+static int
+add_locale(struct fy_gather *gather, const char *locale)
+{
+    static const char archive[] = "/usr/lib/locale/locale-archive";
+    char folder[PATH_MAX];
+    struct stat about;
+    size_t n = strcspn(locale, ".");
+    const char *code = locale + n;
+    if (strchr(locale, '/') || strchr(locale, '@') ||
+        (strcmp(code, ".UTF-8") != 0 && strcmp(code, ".utf8") != 0)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const char *const names[] = {".utf8/", ".UTF-8/"};
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(folder, sizeof folder, "/usr/lib/locale/%.*s%s", (int)n,
+                       locale, names[i]);
+        if (stat(folder, &about) == 0) {
+            return fy_closure_add_file(gather->closure, folder);
+        }
+    }
+    return stat(archive, &about) == 0 && about.st_size <= ARCHIVE_MAX_BYTES
+               ? fy_closure_add_file(gather->closure, archive)
+               : FY_ERR_UNSUPPORTED;
+}
+
+/* Adds all locales that the environment chooses, if their messages are not translated. */
+static int
+add_locales(struct fy_gather *gather)
 {
     static const char *const categories[] = {
         "LC_CTYPE",    "LC_NUMERIC",   "LC_TIME",        "LC_COLLATE",
         "LC_MONETARY", "LC_MESSAGES",  "LC_PAPER",       "LC_NAME",
         "LC_ADDRESS",  "LC_TELEPHONE", "LC_MEASUREMENT", "LC_IDENTIFICATION"};
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
-        if (!is_built_in(locale_of(gather, categories[i]))) {
-            return false;
+    int status = 0;
+    for (size_t i = 0; !status && i < sizeof categories / sizeof *categories;
+         i++) {
+        const char *locale = locale_of(gather, categories[i]);
+        bool none = strcmp(locale, "C") == 0 || strcmp(locale, "POSIX") == 0;
+        if (!none && strcmp(categories[i], "LC_MESSAGES") == 0 &&
+            (has_translations(locale) || has_translations(gather->language))) {
+            status = FY_ERR_UNSUPPORTED;
+        } else if (!none) {
+            status = add_locale(gather, locale);
         }
     }
-    return true;
+    return status;
 }
 
 /* Adds the zone's file where TZ names a zone; other texts of TZ need none. */
@@ -414,9 +475,7 @@ close_over(struct fy_gather *gather)
     static const char *const owners[] = {"/etc/passwd", "/etc/group", NULL};
     gather->closure = calloc(1, sizeof *gather->closure);
     int status =
-        !gather->closure || gather->library_path || !has_plain_locales(gather)
-            ? FY_ERR_UNSUPPORTED
-            : 0;
+        !gather->closure || gather->library_path ? FY_ERR_UNSUPPORTED : 0;
     if (!status) {
         status = fy_closure_add_program(gather->closure, gather->program,
                                         gather->loads_paths || gather->nloads,
@@ -440,6 +499,9 @@ close_over(struct fy_gather *gather)
     }
     if (!status) {
         status = add_zone_file(gather);
+    }
+    if (!status) {
+        status = add_locales(gather);
     }
     if (status) {
         fy_closure_free(gather->closure);

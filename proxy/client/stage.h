@@ -444,7 +444,8 @@ struct fy_gather {
     bool carries;                /* it may be */
     char **loads;                /* files that the annotation names for that */
     size_t nloads;
-    char *zone; /* TZ; NULL: not set, or a path */
+    char *zone;     /* TZ; NULL: not set, or a path */
+    char *language; /* LANGUAGE, or empty */
     unsigned reason;
     struct fy_buffer why;
     char text[200];

@@ -121,6 +121,9 @@ done <<'END'
 1 iconv -f latin1 -t utf-8 latin
 1 sed -n 5p f
 1 cat none
+1 LC_ALL=C.UTF-8 cat none
+1 LC_ALL=C.UTF-8 find none -name x
+1 LC_ALL=C.UTF-8 grep -c gr latin
 1 grep none f
 1 TZ=Europe/Berlin ls -l --time-style=full-iso f
 2 sort -rn f | head -n 3
