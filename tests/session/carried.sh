@@ -152,9 +152,6 @@ run bare delay=0ms grep -c 7 some >"$dir/out" 2>&1
 forced=--force
 equal "a program that is not worth the wait: as local" "$(cat "$dir/out")" \
     "$(grep -c 7 "$data/some")"
-# Beside load it may pay after all.
-grep -q 'is sent for the next time\|, carried' "$dir/report" && ok "... and it is said" ||
-    { grep -o '"why": .*' "$dir/report" | sed 's/^/# /'; not_ok "... and it is said"; }
 
 # ---- a host that cannot be used -----------------------------------------------------------
 
