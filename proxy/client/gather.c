@@ -85,19 +85,26 @@ add_path(struct fy_gather *gather, char *path)
     return true;
 }
 
-/* The file of the time zone: the host's own, or one that TZ names by its path. A
- * name of the system's list means the same everywhere. */
+/* The file of the time zone: the host's own, or one that TZ names by its path or below
+ * TZDIR. A name of the system's list means the same everywhere. */
 static bool
 add_zone(struct fy_gather *gather, const struct stage *stage)
 {
     const char *zone = variable(stage, "TZ", 2);
+    const char *folder = variable(stage, "TZDIR", 5);
     if (!zone) {
         zone = "/etc/localtime";
     } else if (*zone == ':') {
         zone++;
     }
+    zone = *zone ? zone : "Universal";
     if (*zone == '/') {
         return add_path(gather, strdup(zone));
+    }
+    if (folder && *folder) {
+        char path[PATH_MAX];
+        bool known = *folder == '/' && !fy_path_join(folder, zone, path);
+        return add_path(gather, strdup(known ? path : "TZDIR"));
     }
     gather->zone = strdup(zone);
     return gather->zone;
@@ -259,6 +266,8 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
     gather->encoded = stage->invocation.encoded;
     gather->carries = is_far(stage) && !stage->session->options.same_tools;
+    const char *language = variable(stage, "LANGUAGE", 8);
+    gather->translated = language && *language;
     if (stage->connection || stage->session->nconnections == 1) {
         gather->known = stage->connection
                             ? stage->connection->tools
@@ -353,33 +362,45 @@ locale_of(const struct fy_gather *gather, const char *category)
     return "C";
 }
 
-/* Returns true if the C library has the locale itself. */
 static bool
-is_built_in(const char *locale)
+is_one_of(const char *text, const char *const *list)
 {
-    static const char *const names[] = {"C", "POSIX", "C.UTF-8", "C.utf8"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(locale, names[i]) == 0) {
+    for (; *list; list++) {
+        if (strcmp(text, *list) == 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Only locales that need no file: others have translations, too. */
-static bool
-has_plain_locales(const struct fy_gather *gather)
+/*
+ * Adds the files of C.UTF-8. C and POSIX need none; others have translations, too, and by
+ * LANGUAGE each locale but C has.
+ */
+static int
+add_locales(struct fy_gather *gather)
 {
     static const char *const categories[] = {
         "LC_CTYPE",    "LC_NUMERIC",   "LC_TIME",        "LC_COLLATE",
         "LC_MONETARY", "LC_MESSAGES",  "LC_PAPER",       "LC_NAME",
         "LC_ADDRESS",  "LC_TELEPHONE", "LC_MEASUREMENT", "LC_IDENTIFICATION"};
+    static const char *const none[] = {"C", "POSIX", NULL};
+    static const char *const some[] = {"C.UTF-8", "C.utf8", NULL};
+    struct fy_closure *closure = gather->closure;
+    unsigned before = closure->n;
+    bool needed = false;
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
-        if (!is_built_in(locale_of(gather, categories[i]))) {
-            return false;
+        const char *locale = locale_of(gather, categories[i]);
+        bool built_in = is_one_of(locale, none);
+        if (!built_in && (gather->translated || !is_one_of(locale, some))) {
+            return FY_ERR_UNSUPPORTED;
         }
+        needed = needed || !built_in;
     }
-    return true;
+    int status =
+        needed ? fy_closure_add_file(closure, "/usr/lib/locale/C.utf8/") : 0;
+    return needed && !status && closure->n == before ? FY_ERR_UNSUPPORTED
+                                                     : status;
 }
 
 /* Adds the zone's file where TZ names a zone; other texts of TZ need none. */
@@ -396,27 +417,14 @@ add_zone_file(struct fy_gather *gather)
                : FY_ERR_UNSUPPORTED;
 }
 
-static bool
-names_file(const char *path, const char *const *list)
-{
-    for (; *list; list++) {
-        if (strcmp(path, *list) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* All files that the program needs, if it can be carried. */
 static void
 close_over(struct fy_gather *gather)
 {
     static const char *const owners[] = {"/etc/passwd", "/etc/group", NULL};
     gather->closure = calloc(1, sizeof *gather->closure);
-    int status =
-        !gather->closure || gather->library_path || !has_plain_locales(gather)
-            ? FY_ERR_UNSUPPORTED
-            : 0;
+    int status = !gather->closure || gather->library_path ? FY_ERR_UNSUPPORTED
+                                                          : add_locales(gather);
     if (!status) {
         status = fy_closure_add_program(gather->closure, gather->program,
                                         gather->loads_paths || gather->nloads,
@@ -425,7 +433,7 @@ close_over(struct fy_gather *gather)
     for (unsigned i = 0; !status && i < gather->npaths; i++) {
         struct stat about;
         const char *path = gather->paths[i];
-        if (names_file(path, owners) && !fy_names_are_of_files()) {
+        if (is_one_of(path, owners) && !fy_names_are_of_files()) {
             status = FY_ERR_UNSUPPORTED;
         } else if (stat(path, &about) == 0) {
             status = !S_ISREG(about.st_mode) ? FY_ERR_UNSUPPORTED

@@ -442,6 +442,7 @@ struct fy_gather {
     struct fy_closure *closure;
     struct fy_tools_known known; /* at the host */
     bool carries;                /* it may be */
+    bool translated;             /* LANGUAGE is set */
     char **loads;                /* files that the annotation names for that */
     size_t nloads;
     char *zone; /* TZ; NULL: not set, or a path */

@@ -19,6 +19,7 @@ chmod 700 "$dir/other/home" "$dir/bare/root" "$dir/cache"
 seq 20000 >"$data/f"
 seq 300 >"$data/d/a/x"
 printf 'gr\374n\n' >"$data/latin"
+printf 'gr\303\274n\n' >"$data/utf8"
 git init -q "$data/repo" 2>/dev/null &&
     (cd "$data/repo" && seq 9 >f && git add f &&
         git -c user.name=n -c user.email=e@f commit -qm first)
@@ -123,6 +124,12 @@ done <<'END'
 1 grep none f
 1 TZ=Europe/Berlin ls -l --time-style=full-iso f
 2 sort -rn f | head -n 3
+1 LC_ALL=C.UTF-8 wc -m utf8
+1 LC_ALL= LANG=C LC_CTYPE=C.UTF-8 grep -c '^....$' utf8
+0 LANGUAGE=de LC_ALL=C.UTF-8 cat none
+1 LANGUAGE=de LC_ALL=C cat none
+1 TZ= ls -l --time-style=full-iso f
+1 TZDIR=/usr/share/zoneinfo/Europe TZ=Berlin ls -l --time-style=full-iso f
 END
 run bare delay=0ms sed -i 's/^1$/one/' d/a/x
 equal "bare: an effect is done" "$(head -n 1 "$data/d/a/x")" one
