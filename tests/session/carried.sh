@@ -196,7 +196,8 @@ LAST=\$last exec unshare -m sh -c '
     mount --make-rprivate / && mount --bind $root $root && mount --bind $data $root/srv &&
         mount --rbind /proc $root/proc && mount --rbind /dev $root/dev &&
         mount --rbind /sys $root/sys && mount -t tmpfs none $root/tmp && cd $root &&
-        pivot_root . old && unset XDG_CACHE_HOME && export HOME=/root PATH=/bin &&
+        pivot_root . old && unset XDG_CACHE_HOME && export PATH=/bin &&
+        export HOME="\${HOME_THERE:-/root}" && mkdir -p "\$HOME" &&
         exec \${SHELL_THERE:-/bin/sh} -c "\$LAST"'
 END
 chmod 755 "$dir/ssh"
@@ -216,9 +217,28 @@ equal "... and a command runs there" \
     "$(grep -c 7 "$data/f") 1"
 "$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy once more" "$? $(cat "$dir/err")" "0 "
+rm -rf "$dir/cache"/*
+(
+    export HOME_THERE="/root/a \"\$b'c"
+    "$build/ferry" deploy "ssh://box/?command=$dir/ssh" && deployed
+) >"$dir/out" 2>"$dir/err"
+equal "... to a home of an odd name: it runs there" \
+    "$(cat "$dir/err") $(grep -c '"placed": "ssh://box, carried"' "$dir/report")" " 1"
+rm -rf "$root/root/a "* "$dir/cache"/*
 equal "... leaves nothing half done" "$(find "$root/root/.cache" -name 'new-*')" ""
 "$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy --remove" "$? $(cat "$dir/err") $(find "$root/root/.cache" -type f)" "0  "
+# A login shell takes quotes and ! in its own way, csh even in single quotes.
+cat >"$dir/ssh.say" <<END
+#!/bin/sh
+for last; do :; done
+printf '%s\n' "\$last" >>$dir/said
+END
+chmod 755 "$dir/ssh.say"
+"$build/ferry" deploy "ssh://box/?command=$dir/ssh.say" >"$dir/out" 2>"$dir/err"
+"$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh.say" >"$dir/out" 2>"$dir/err"
+equal "a script that any login shell can read" "$(tr -cd "!'\n" <"$dir/said")" "''
+''"
 mkdir -p "$dir/full"
 mount -t tmpfs -o size=1m none "$dir/full" 2>/dev/null && {
     rm -rf "$root/root/.cache"
