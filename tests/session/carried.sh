@@ -120,6 +120,9 @@ done <<'END'
 1 git -C repo log --format=%s
 1 iconv -f latin1 -t utf-8 latin
 1 sed -n 5p f
+1 tar cf - --owner=games --group=daemon d
+1 tar cf - --owner=x:1 d
+1 tar cf - --owner=x:1 --group=+2 d
 1 cat none
 1 grep none f
 1 TZ=Europe/Berlin ls -l --time-style=full-iso f
