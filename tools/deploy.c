@@ -37,7 +37,8 @@ static const char help[] = "Usage: ferry deploy [--remove] [USER@]HOST...\n"
                            "  --remove  delete all that ferry has left there\n"
                            "  --help\n";
 
-/* POSIX sh; in single quotes, which it must not hold, for whatever login shell. */
+/* POSIX sh; in single quotes for whatever login shell, so without these and without the
+ * exclamation mark, which csh takes in quotes as well. */
 static const char install[] =
     "exec sh -c 'umask 077; c=\"${XDG_CACHE_HOME:-$HOME/.cache}/ferry\"; "
     "v=" PACKAGE_VERSION "; n=\"$c/new-$$\"; "
@@ -50,10 +51,11 @@ static const char install[] =
     "fail \"it cannot run here: $t\"; "
     "[ \"$t\" = \"ferry $v\" ] || fail \"it says $t\"; "
     "rm -rf \"$r\" && mv \"$n\" \"$r\" || fail \"cannot replace $r\"; "
-    "{ echo \"#!/bin/sh\"; "
-    "echo \"exec \\\"$r/$l\\\" --library-path \\\"$r/lib\\\" "
-    "\\\"$r/bin/ferry\\\" "
-    "\\\"\\$@\\\"\"; } >\"$c/bin/new-$$\" && chmod 755 \"$c/bin/new-$$\" && "
+    "printf \"#\\041/bin/sh\\n"
+    "r=\\\"\\${XDG_CACHE_HOME:-\\$HOME/.cache}/ferry/ferry-$v\\\"\\n"
+    "exec \\\"\\$r/$l\\\" --library-path \\\"\\$r/lib\\\" "
+    "\\\"\\$r/bin/ferry\\\" \\\"\\$@\\\"\\n\" >\"$c/bin/new-$$\" && "
+    "chmod 755 \"$c/bin/new-$$\" && "
     "mv \"$c/bin/new-$$\" \"$c/bin/ferry-$v\" || fail \"cannot write $c/bin\"'";
 
 static const char uninstall[] =

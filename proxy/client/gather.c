@@ -90,19 +90,26 @@ add_path(struct fy_gather *gather, char *path)
     return true;
 }
 
-/* The file of the time zone: the host's own, or one that TZ names by its path. A
- * name of the system's list means the same everywhere. */
+/* The file of the time zone: the host's own, or one that TZ names by its path or below
+ * TZDIR. A name of the system's list means the same everywhere. */
 static bool
 add_zone(struct fy_gather *gather, const struct stage *stage)
 {
     const char *zone = variable(stage, "TZ", 2);
+    const char *folder = variable(stage, "TZDIR", 5);
     if (!zone) {
         zone = "/etc/localtime";
     } else if (*zone == ':') {
         zone++;
     }
+    zone = *zone ? zone : "Universal";
     if (*zone == '/') {
         return add_path(gather, strdup(zone));
+    }
+    if (folder && *folder) {
+        char path[PATH_MAX];
+        bool known = *folder == '/' && !fy_path_join(folder, zone, path);
+        return add_path(gather, strdup(known ? path : "TZDIR"));
     }
     gather->zone = strdup(zone);
     return gather->zone;
@@ -439,6 +446,7 @@ add_locales(struct fy_gather *gather)
         } else if (!none) {
             status = add_locale(gather, locale);
         }
+        needed = needed || !built_in;
     }
     return status;
 }
@@ -458,10 +466,10 @@ add_zone_file(struct fy_gather *gather)
 }
 
 static bool
-names_file(const char *path, const char *const *list)
+is_one_of(const char *text, const char *const *list)
 {
     for (; *list; list++) {
-        if (strcmp(path, *list) == 0) {
+        if (strcmp(text, *list) == 0) {
             return true;
         }
     }
@@ -484,7 +492,7 @@ close_over(struct fy_gather *gather)
     for (unsigned i = 0; !status && i < gather->npaths; i++) {
         struct stat about;
         const char *path = gather->paths[i];
-        if (names_file(path, owners) && !fy_names_are_of_files()) {
+        if (is_one_of(path, owners) && !fy_names_are_of_files()) {
             status = FY_ERR_UNSUPPORTED;
         } else if (stat(path, &about) == 0) {
             status = !S_ISREG(about.st_mode) ? FY_ERR_UNSUPPORTED

@@ -72,6 +72,16 @@ is_content(const char *name)
            strspn(name, "0123456789abcdef") == NAME_BYTES - 1;
 }
 
+/* Locks the open folder; false: another one has it, or removed it before. */
+static bool
+lock(const struct fy_store *store, int fd, const char *name, int how)
+{
+    struct stat opened, named;
+    return flock(fd, how) == 0 && fstat(fd, &opened) == 0 &&
+           fstatat(store->fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_ino == named.st_ino;
+}
+
 /* ---- opening ---------------------------------------------------------------------- */
 
 /* Removes images without a proxy, and files that were never finished. */
@@ -94,7 +104,7 @@ clean(struct fy_store *store)
         char path[PATH_MAX + 300];
         int fd = openat(store->fd, entry->d_name,
                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        if (fd >= 0 && lock(store, fd, entry->d_name, LOCK_EX | LOCK_NB)) {
             (void)snprintf(path, sizeof path, "%s/%s", store->path,
                            entry->d_name);
             fy_temporary_remove(path);
@@ -384,34 +394,41 @@ is_reserved(const char *path)
     return false;
 }
 
+/* Makes a locked folder; the next proxy may remove it before it is locked. */
+static bool
+make_locked(struct fy_store *store, const char *name)
+{
+    int fd = mkdirat(store->fd, name, 0755) != 0
+                 ? -1
+                 : openat(store->fd, name,
+                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && lock(store, fd, name, LOCK_EX) && fchmod(fd, 0755) == 0) {
+        store->image_fd = fd;
+        return true;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return false;
+}
+
 static bool
 make_image(struct fy_store *store)
 {
     char name[32];
-    for (unsigned i = 0; i < TRIES; i++) {
+    bool made = false;
+    for (unsigned i = 0; !made && i < TRIES; i++) {
         (void)snprintf(name, sizeof name, IMAGE "%d-%u", (int)getpid(), i);
-        if (mkdirat(store->fd, name, 0755) != 0) {
-            if (errno == EEXIST) {
-                continue;
-            }
-            return false;
-        }
-        store->image_fd = openat(
-            store->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (store->image_fd < 0 || flock(store->image_fd, LOCK_EX) != 0 ||
-            fchmod(store->image_fd, 0755) != 0) {
-            return false;
-        }
+        made = make_locked(store, name);
+    }
+    if (made) {
         (void)snprintf(store->image, sizeof store->image, "%s/%s", store->path,
                        name);
-        for (size_t j = 0; j < sizeof reserved / sizeof *reserved; j++) {
-            if (make_folders(store, reserved[j], true)) {
-                return false;
-            }
-        }
-        return true;
     }
-    return false;
+    for (size_t i = 0; made && i < sizeof reserved / sizeof *reserved; i++) {
+        made = make_folders(store, reserved[i], true) == 0;
+    }
+    return made;
 }
 
 const char *

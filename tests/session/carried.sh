@@ -19,6 +19,7 @@ chmod 700 "$dir/other/home" "$dir/bare/root" "$dir/cache"
 seq 20000 >"$data/f"
 seq 300 >"$data/d/a/x"
 printf 'gr\374n\n' >"$data/latin"
+printf 'gr\303\274n\n' >"$data/utf8"
 git init -q "$data/repo" 2>/dev/null &&
     (cd "$data/repo" && seq 9 >f && git add f &&
         git -c user.name=n -c user.email=e@f commit -qm first)
@@ -120,6 +121,9 @@ done <<'END'
 1 git -C repo log --format=%s
 1 iconv -f latin1 -t utf-8 latin
 1 sed -n 5p f
+1 tar cf - --owner=games --group=daemon d
+1 tar cf - --owner=x:1 d
+1 tar cf - --owner=x:1 --group=+2 d
 1 cat none
 1 LC_ALL=C.UTF-8 cat none
 1 LC_ALL=C.UTF-8 find none -name x
@@ -127,6 +131,12 @@ done <<'END'
 1 grep none f
 1 TZ=Europe/Berlin ls -l --time-style=full-iso f
 2 sort -rn f | head -n 3
+1 LC_ALL=C.UTF-8 wc -m utf8
+1 LC_ALL= LANG=C LC_CTYPE=C.UTF-8 grep -c '^....$' utf8
+0 LANGUAGE=de LC_ALL=C.UTF-8 cat none
+1 LANGUAGE=de LC_ALL=C cat none
+1 TZ= ls -l --time-style=full-iso f
+1 TZDIR=/usr/share/zoneinfo/Europe TZ=Berlin ls -l --time-style=full-iso f
 END
 run bare delay=0ms sed -i 's/^1$/one/' d/a/x
 equal "bare: an effect is done" "$(head -n 1 "$data/d/a/x")" one
@@ -203,7 +213,8 @@ LAST=\$last exec unshare -m sh -c '
     mount --make-rprivate / && mount --bind $root $root && mount --bind $data $root/srv &&
         mount --rbind /proc $root/proc && mount --rbind /dev $root/dev &&
         mount --rbind /sys $root/sys && mount -t tmpfs none $root/tmp && cd $root &&
-        pivot_root . old && unset XDG_CACHE_HOME && export HOME=/root PATH=/bin &&
+        pivot_root . old && unset XDG_CACHE_HOME && export PATH=/bin &&
+        export HOME="\${HOME_THERE:-/root}" && mkdir -p "\$HOME" &&
         exec \${SHELL_THERE:-/bin/sh} -c "\$LAST"'
 END
 chmod 755 "$dir/ssh"
@@ -223,9 +234,28 @@ equal "... and a command runs there" \
     "$(grep -c 7 "$data/f") 1"
 "$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy once more" "$? $(cat "$dir/err")" "0 "
+rm -rf "$dir/cache"/*
+(
+    export HOME_THERE="/root/a \"\$b'c"
+    "$build/ferry" deploy "ssh://box/?command=$dir/ssh" && deployed
+) >"$dir/out" 2>"$dir/err"
+equal "... to a home of an odd name: it runs there" \
+    "$(cat "$dir/err") $(grep -c '"placed": "ssh://box, carried"' "$dir/report")" " 1"
+rm -rf "$root/root/a "* "$dir/cache"/*
 equal "... leaves nothing half done" "$(find "$root/root/.cache" -name 'new-*')" ""
 "$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy --remove" "$? $(cat "$dir/err") $(find "$root/root/.cache" -type f)" "0  "
+# A login shell takes quotes and ! in its own way, csh even in single quotes.
+cat >"$dir/ssh.say" <<END
+#!/bin/sh
+for last; do :; done
+printf '%s\n' "\$last" >>$dir/said
+END
+chmod 755 "$dir/ssh.say"
+"$build/ferry" deploy "ssh://box/?command=$dir/ssh.say" >"$dir/out" 2>"$dir/err"
+"$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh.say" >"$dir/out" 2>"$dir/err"
+equal "a script that any login shell can read" "$(tr -cd "!'\n" <"$dir/said")" "''
+''"
 mkdir -p "$dir/full"
 mount -t tmpfs -o size=1m none "$dir/full" 2>/dev/null && {
     rm -rf "$root/root/.cache"

@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,34 @@ START_TEST(refuses_what_cannot_be_carried)
 }
 END_TEST
 
+/* Proxies of a user that start at once clean each other's images away, if nothing holds
+ * them: a folder that is not yet locked. */
+START_TEST(has_an_image_beside_a_cleaner)
+{
+    enum {
+        ROUNDS = 400
+    };
+    pid_t pid = fork();
+    while (pid == 0) {
+        fy_buffer_start(&why, why_text, sizeof why_text);
+        fy_store_close(store);
+        if (fy_store_open(home, 1000, &why, &store)) {
+            _exit(1);
+        }
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        struct fy_store *other;
+        ck_assert_int_eq(fy_store_open(home, 1000, &why, &other), 0);
+        const char *image = fy_store_image(other);
+        ck_assert_ptr_nonnull(image);
+        ck_assert_int_eq(access(image, X_OK), 0);
+        fy_store_close(other);
+    }
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -271,6 +300,7 @@ main(void)
     tcase_add_test(tests, lets_the_oldest_go);
     tcase_add_test(tests, refuses_a_folder_of_others);
     tcase_add_test(tests, shows_files_at_their_paths);
+    tcase_add_test(tests, has_an_image_beside_a_cleaner);
     tcase_add_test(tests, closes_over_libraries);
     tcase_add_test(tests, refuses_what_cannot_be_carried);
     suite_add_tcase(suite, tests);
