@@ -446,7 +446,6 @@ add_locales(struct fy_gather *gather)
         } else if (!none) {
             status = add_locale(gather, locale);
         }
-        needed = needed || !built_in;
     }
     return status;
 }
