@@ -580,7 +580,7 @@ static const struct {
     char ends[sizeof stages / sizeof *stages + 1];
 } kernels[] = {
     {"unshare", 0, EPERM, "rrrcc"},
-    {"syscall", SYS_landlock_create_ruleset, ENOSYS, "rrcrc"},
+    {"syscall", SYS_landlock_create_ruleset, ENOSYS, "rrrrc"},
     {"syscall", SYS_landlock_add_rule, EPERM, "rrrrr"},
     {"syscall", SYS_landlock_restrict_self, EPERM, "rrrrr"},
     {"syscall", SYS_openat2, ENOSYS, "rrrrr"},
