@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/path.h"
@@ -521,6 +522,11 @@ void
 fy_gather_run(struct fy_gather *gather)
 {
     if (gather->reason) {
+        return;
+    }
+    if (getxattr(gather->program, "security.capability", NULL, 0) > 0) {
+        (void)refuse(gather, FY_STAGE_OTHER_VIEW, "its file gives capabilities",
+                     "");
         return;
     }
     int status = fy_tool_identity_with(gather->program, gather->library_path,

@@ -185,6 +185,21 @@ fills_alike(const struct stage *stage)
            stage->hello.limits[RLIMIT_STACK][0] >= stack_min;
 }
 
+/* Compares the limits that the stub claims with those that the kernel keeps. */
+static bool
+has_those_limits(const struct fy_stub_hello *hello, pid_t pid)
+{
+    struct rlimit now;
+    for (int i = 0; i < 16; i++) {
+        if (prlimit(pid, (__rlimit_resource_t)i, NULL, &now) != 0 ||
+            now.rlim_cur != hello->limits[i][0] ||
+            now.rlim_max != hello->limits[i][1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* FY_STAGE_NONE: a candidate. */
 static unsigned
 understand(struct stage *stage, struct stub_client *client,
@@ -204,6 +219,10 @@ understand(struct stage *stage, struct stub_client *client,
                                               : FY_STAGE_NOT_PARSED;
     }
     stage->parsed = true;
+    if (!has_those_limits(&stage->hello, client->pid)) {
+        fy_buffer_add(why, "other limits than it says");
+        return FY_STAGE_OTHER_VIEW;
+    }
     if (!fy_peer_is_like_us(session->peer, client->watch.fd, client->pid,
                             why)) {
         return FY_STAGE_OTHER_VIEW;

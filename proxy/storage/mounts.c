@@ -614,8 +614,10 @@ cover_of(const struct fy_mount_table *table, const char *path)
         const uint64_t numbers[] = {line->id, line->parent, line->device,
                                     line->read_only};
         longest = n;
-        cover.id = line->id;
-        cover.hash = fy_hash_bytes(FY_HASH_START, numbers, sizeof numbers);
+        cover = (struct fy_mount_cover){line->id, FY_HASH_START};
+        for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++) {
+            cover.hash = fy_hash_add(cover.hash, numbers[j]);
+        }
         for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) {
             cover.hash =
                 fy_hash_bytes(cover.hash, texts[j], strlen(texts[j]) + 1);

@@ -4,12 +4,17 @@
 locally, with the output, status and files of a run without ferry. Rights are given up as
 launchers of sandboxes and containers do: namespaces, roots, capabilities, groups, filters,
 Landlock. Prints TAP."""
+import glob
 import json
 import os
+import resource
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 from patience import patient  # noqa: E402
@@ -48,6 +53,9 @@ CASES = [
      "set -- setpriv --bounding-set=-dac_override,-dac_read_search \"$@\""),
     ("ambient and inherited capabilities", "setpriv --inh-caps=-all cat $D/f", 0,
      "set -- setpriv --inh-caps=+chown \"$@\""),
+    ("a program whose file gives capabilities", "cat $D/f", 0,
+     "cp /usr/bin/cat $T/cat; setcap cap_dac_read_search+ep $T/cat;"
+     "mount --bind $T/cat /usr/bin/cat"),
     ("no groups", "setpriv --clear-groups cat $D/shared; cat $D/shared", 1,
      "set -- setpriv --bounding-set=-dac_override,-dac_read_search --groups $STRANGER \"$@\""),
     ("another group", "setpriv --regid $STRANGER --clear-groups touch $D/n; stat -c %g $D/n",
@@ -84,6 +92,11 @@ CASES = [
     ("a working folder above", "cd $T; mount -t tmpfs x $T; mkdir mnt; echo other >mnt/f;"
      " cat $D/f; cat mnt/f", 0, ""),
 ]
+
+
+# Answers of the session to a process that speaks as a stub.
+STUBS = [("that tells the truth", "RUN"), ("with false limits", "EXEC"),
+         ("of one that has ended", "EXEC")]
 
 
 def make(top):
@@ -126,7 +139,7 @@ def run(top, line, around, ferry):
     return (done.stdout, done.stderr, done.returncode), stages
 
 
-def missing(top, line):
+def missing(top, line, around):
     """Why a case cannot be tried here, or None."""
     path = os.path.join(top, "bin") + ":" + os.environ["PATH"]
 
@@ -134,8 +147,8 @@ def missing(top, line):
         return subprocess.run(command, check=False, stderr=subprocess.DEVNULL,
                               env=dict(os.environ, PATH=path)).returncode != 0
     for word, reason in (("bwrap", "bwrap is not installed"), ("confine", "no C compiler"),
-                         ("unseen", "no static libc")):
-        if word in line and not shutil.which(word, path=path):
+                         ("unseen", "no static libc"), ("setcap", "no setcap")):
+        if word in line + around and not shutil.which(word, path=path):
             return reason
     if any(how in line for how in (" changes", " system", " spawn")) and \
             fails("confine", "changes", "/", "true"):
@@ -146,7 +159,47 @@ def missing(top, line):
     return None
 
 
+def false_stub(how, path):
+    """Asks the session itself for a command; says what it is to do."""
+    with socket.socket(socket.AF_UNIX) as session:
+        session.connect(glob.glob(os.environ["TMPDIR"] + "/*/session")[0])
+        pid = os.getpid()
+        if how == "of one that has ended" and os.fork() != 0:
+            os._exit(0)
+        while os.getppid() != pid and how == "of one that has ended" and \
+                os.path.exists(f"/proc/{pid}"):
+            time.sleep(0.01)  # until its parent's end is waited for
+        limits = [resource.prlimit(0, number) for number in range(16)]
+        if how == "with false limits":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        words = ["/usr/bin/cat", "cat", path, "PATH=/usr/bin"]
+        body = struct.pack("<IiIIIIiIIIIHH", 4, pid, 7, 0, 0, 0o22, *[0] * 7)
+        body += b"".join(struct.pack("<QQ", *[n & (2 ** 64 - 1) for n in row]) for row in limits)
+        body += struct.pack("<II", 2, 1) + b"".join(os.fsencode(w) + b"\0" for w in words)
+        null = os.open("/dev/null", os.O_RDWR)
+        socket.send_fds(session, [struct.pack("<II", len(body), 1) + body],
+                        [null, null, null, os.open(".", os.O_PATH)])
+        word = session.recv(8)
+        print({1: "EXEC", 2: "RUN"}[struct.unpack("<II", word)[1]], flush=True)
+
+
+def ask(top, how):
+    """The first word of the session to a false stub."""
+    folder = os.path.join(top, "ask")
+    os.mkdir(folder)
+    done = subprocess.run(
+        [FERRY, "run", "--no-discover", "--force", "--device=none", "--mount",
+         f"{HERE}=loopback://{HERE}", "--", "sh", "-c", '"$@" | cat', "sh", sys.executable,
+         os.path.abspath(__file__), how, os.path.join(HERE, "confine.c")],
+        env=dict(os.environ, TMPDIR=folder), check=False, capture_output=True,
+        timeout=patient(120))
+    shutil.rmtree(folder)
+    return done.stdout.decode().strip()
+
+
 def main():
+    if len(sys.argv) == 3:
+        return false_stub(*sys.argv[1:])
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False,
                                            stderr=subprocess.DEVNULL).returncode:
         print("1..0 # SKIP not root, or no mounts of its own")
@@ -162,7 +215,7 @@ def main():
                         os.path.join(HERE, "confine.c")], check=False)
     bad = 0
     for number, (name, line, placed, around) in enumerate(CASES, 1):
-        lacks = missing(top, line)
+        lacks = missing(top, line, around)
         if lacks:
             print(f"ok {number} - {name} # SKIP {lacks}")
             continue
@@ -173,7 +226,11 @@ def main():
         print(f"{'' if good else 'not '}ok {number} - {name}", flush=True)
         if not good:
             print(f"# wanted {placed} placed, got {stages}\n# {plain}\n# {carried}")
-    print(f"1..{len(CASES)}")
+    for number, (how, wanted) in enumerate(STUBS, len(CASES) + 1):
+        word = ask(top, how)
+        bad += word != wanted
+        print(f"{'' if word == wanted else 'not '}ok {number} - a stub {how}: {wanted} {word}")
+    print(f"1..{len(CASES) + len(STUBS)}")
     shutil.rmtree(top)
     return bad > 0
 

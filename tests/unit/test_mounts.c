@@ -632,6 +632,18 @@ START_TEST(test_below)
     }
     ck_assert(found);
     free(below);
+    /* The kernel names the same mounts. */
+    static const char *const paths[] = {"/", "/proc", "/proc/self", "/tmp"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        struct statx about;
+        struct fy_mount_cover cover, again;
+        ck_assert_int_eq(statx(AT_FDCWD, paths[i], 0, STATX_MNT_ID, &about), 0);
+        free(fy_mounts_below(paths[i], &cover));
+        ck_assert(!(about.stx_mask & STATX_MNT_ID) ||
+                  about.stx_mnt_id == cover.id);
+        free(fy_mounts_below(paths[i], &again));
+        ck_assert_mem_eq(&cover, &again, sizeof cover);
+    }
     below = fy_mounts_below("/pro", NULL);
     ck_assert_ptr_nonnull(below);
     ck_assert_ptr_null(*below);
