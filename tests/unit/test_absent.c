@@ -97,7 +97,8 @@ look_in(const char *base, const char *home, const struct fy_absent *absents,
                                             .program = program,
                                             .home = home,
                                             .seen = &seen,
-                                            .nseen = 1};
+                                            .nseen = 1,
+                                            .image = -1};
     fy_buffer_start(&why, text, sizeof text);
     int status = fy_check_absents(&places, &invocation, &reason, &why);
     ck_assert_int_eq(status != 0, reason != 0);
