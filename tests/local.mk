@@ -59,6 +59,7 @@ include tests/gpu/local.mk
 include tests/judges/local.mk
 include tests/kernels/local.mk
 include tests/pipeline/local.mk
+include tests/nfs/local.mk
 include tests/program/local.mk
 include tests/preload/local.mk
 include tests/verify/local.mk

@@ -18,7 +18,8 @@ third one, on a cable of its own:
   FOLDER/storage/near  FOLDER/client/near
   FOLDER/far/export    FOLDER/client/far
 
-Kinds: `sshfs' is all of that; `light' has no network: the export is a tmpfs,
+Kinds: `sshfs' is all of that; `nfs' has the kernel's NFS in its place, where there is one
+(tests/nfs/guest); `light' has no network: the export is a tmpfs,
 bind-mounted at the client's path, for ferry's loopback transport.
 Needs root (or skips: `why_not'). Leaves nothing behind: a namespace ends with
 its processes, and those are killed by their pids.
@@ -50,6 +51,16 @@ HOLDER = ("import os, signal, stat\n"
           "if stat.S_ISFIFO(os.fstat(0).st_mode): os.read(0, 1)\n"
           "else:\n"
           "    while True: signal.pause()\n")
+# Starts a proxy for each connection.
+RELAY = ("import socket, subprocess, sys\n"
+         "server = socket.create_server((sys.argv[1], int(sys.argv[2])))\n"
+         "print('ready', flush=True)\n"
+         "proxies = []\n"
+         "while True:\n"
+         "    with server.accept()[0] as link:\n"
+         "        proxies = [p for p in proxies if p.poll() is None]\n"
+         "        proxies.append(subprocess.Popen([sys.argv[3], 'proxy', '--stdio'],\n"
+         "                                        stdin=link, stdout=link))\n")
 
 
 class Trouble(Exception):
@@ -61,9 +72,13 @@ def why_not(kind="sshfs"):
     if os.geteuid() != 0:
         return "needs root for namespaces"
     tools = ["unshare", "nsenter", "mount"]
+    if kind == "nfs":
+        tools += ["ip", "tc", "busybox", "rpcbind", "rpc.nfsd", "rpc.mountd", "exportfs", "mount.nfs"]
+        with open("/proc/filesystems", encoding="ascii") as f:
+            if "\tnfsd\n" not in f.read():
+                return "the kernel has no NFS server"
     if kind == "sshfs":
         tools += ["ip", "tc", "sshfs", "ssh", "ssh-keygen", "/usr/sbin/sshd"]
-    if kind != "light":
         if not os.path.exists("/dev/fuse"):
             return "there is no /dev/fuse"
     for tool in tools:
@@ -102,13 +117,14 @@ class Rig:
     """`with Rig(...) as rig:' builds it and takes it down."""
 
     def __init__(self, kind="sshfs", build=None, shape=True, rtt_us=0,
-                 sshfs_options=(), folder=None, stays=False, more=False,
+                 options=(), folder=None, stays=False, more=False,
                  mbit=1000):
         self.more, self.mbit = more, mbit
         self.kind, self.shape, self.rtt_us = kind, shape, rtt_us
-        self.sshfs_options = list(sshfs_options)
+        self.options = list(options)
         self.build = os.path.abspath(build or built())
         self.folder, self.stays = folder, stays
+        self.relays = 0
         self.hosts = {}      # name -> pid of its first process
         self.processes = []  # [pid, start time] of what is to be killed
 
@@ -155,8 +171,12 @@ class Rig:
                                    ("storage", "far"), ("client", "far")):
                     self.hide(name, part)
             self.network()
-            self.sshd()
-            self.sshfs()
+            if self.kind == "nfs":
+                self.nfs()
+                self.relay()
+            else:
+                self.sshd()
+                self.sshfs()
         else:
             self.must("client", "mount", "-t", "tmpfs", "-o", "mode=755",
                       "fyexport", self.export)
@@ -182,7 +202,7 @@ class Rig:
 
     def data(self, export=None):
         """An export as this process (outside of all hosts) reaches it."""
-        if self.kind == "sshfs":
+        if self.kind != "light":
             return export or self.export
         return "/proc/%d/root%s" % (self.hosts["client"], export or self.export)
 
@@ -304,12 +324,54 @@ class Rig:
         raise Trouble("sshd does not answer: " + self.read("run/sshd.log"))
 
     def sshfs(self):
-        options = [part for o in self.sshfs_options for part in ("-o", o)]
+        options = [part for o in self.options for part in ("-o", o)]
         self.must("client", "sshfs", *options,
                   STORAGE_NAME + ":" + self.export, self.mnt)
         for name, (export, mount) in zip((STORAGE_NAME, FAR_NAME),
                                          self.others()):
             self.must("client", "sshfs", *options, name + ":" + export, mount)
+
+    def nfs(self):
+        """The kernel's server, and its client: each has its own rpcbind by its /run."""
+        for host in ("storage", "client"):
+            self.must(host, "mount", "-t", "tmpfs", "-o", "mode=755", "fyrun", "/run")
+            self.must(host, "mount", "-t", "tmpfs", "fynfs", "/var/lib/nfs")
+            self.must(host, "mkdir", "-p", "/run/rpcbind", "/run/sendsigs.omit.d",
+                      "/var/lib/nfs/sm", "/var/lib/nfs/sm.bak", "/var/lib/nfs/v4recovery")
+            self.must(host, "touch", "/var/lib/nfs/etab", "/var/lib/nfs/rmtab")
+            self.must(host, "rpcbind", "-w")
+            self.must(host, "rpc.statd", "--no-notify")
+        self.must("storage", "mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
+        for name in ("nfsv4gracetime", "nfsv4leasetime"):  # no client was there before
+            self.must("storage", "sh", "-c", "echo 10 >/proc/fs/nfsd/" + name)
+        # Debian's file has the server look for users' groups by itself.
+        self.must("storage", "mount", "--bind", "/dev/null", "/etc/nfs.conf")
+        self.export_nfs("rw,no_root_squash")
+        self.must("storage", "rpc.nfsd", "4")
+        self.must("storage", "rpc.mountd")
+        self.mount_nfs(self.export, self.mnt)
+
+    def relay(self, who=()):
+        """In the place of ssh, of which a login takes half a minute in an emulated machine.
+        `who': of its user; a later one takes the place of the one before."""
+        self.relays += 1
+        port = PORT + self.relays
+        self.write("keys/relay", "#!/bin/sh\nexec busybox nc %s %d\n" % (STORAGE_IP, port))
+        os.chmod(os.path.join(self.folder, "keys/relay"), 0o755)
+        server = self.popen("storage", [*who, "python3", "-c", RELAY, STORAGE_IP, str(port),
+                                        os.path.join(self.build, "ferry")],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        if server.stdout.readline() != b"ready\n":
+            raise Trouble("no relay to the storage")
+
+    def export_nfs(self, options, path=None):
+        self.must("storage", "exportfs", "-o", options + ",sync,no_subtree_check",
+                  CLIENT_IP + ":" + (path or self.export))
+
+    def mount_nfs(self, path, mount, *options):
+        self.must("client", "mount", "-t", "nfs", "-o",
+                  ",".join(["actimeo=60", *self.options, *options]),
+                  STORAGE_IP + ":" + path, mount)
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -352,8 +414,9 @@ class Rig:
     def mount_option(self):
         """What `ferry run' is given as --mount."""
         if self.kind != "light":
-            return "%s=ssh://root@%s:%d%s?ferry=%s/ferry" % (
-                self.mnt, STORAGE_IP, PORT, self.export, self.build)
+            return "%s=ssh://root@%s:%d%s?ferry=%s/ferry%s" % (
+                self.mnt, STORAGE_IP, PORT, self.export, self.build,
+                "&command=%s/keys/relay" % self.folder if self.kind == "nfs" else "")
         return "%s=loopback://%s" % (self.mnt, self.export)
 
     def mount_options(self, fault=""):
@@ -365,7 +428,7 @@ class Rig:
             if fault and ip == FAR_IP:
                 query = "&command=%s/tests/badlink/badlink%%20%s%%20ssh" % (
                     self.build, fault)
-            if self.kind == "sshfs":
+            if self.kind != "light":
                 text = "%s=ssh://root@%s:%d%s?ferry=%s/ferry%s" % (
                     mount, ip, PORT, export, self.build, query)
             else:
@@ -439,7 +502,7 @@ class Rig:
         held = signal.pthread_sigmask(signal.SIG_BLOCK,
                                       {signal.SIGINT, signal.SIGTERM})
         try:
-            if self.kind == "sshfs" and "client" in self.hosts:
+            if self.kind != "light" and "client" in self.hosts:
                 for mount in [self.mnt, *(m for _, m in self.others())]:
                     try:
                         self.call("client", ["umount", "-l", mount],
