@@ -158,6 +158,7 @@ enum fy_trait {
     FY_TRAIT_MAKES_FOLDERS,     /* that lie on the way to its operands */
     FY_TRAIT_CHANGES_MODES,     /* and changes nothing else */
     FY_TRAIT_CHANGES_OPERANDS,  /* by their names, and no name beside them */
+    FY_TRAIT_CHANGES_CONTENTS,  /* or makes files; removes and replaces none */
     FY_TRAIT_MAKES_FILES,    /* in the working folder, and removes none there */
     FY_TRAIT_EXCUSES_PIPES,  /* one without a reader is no failure */
     FY_TRAIT_OUTLIVES_PIPES, /* without readers, and SIGPIPE */

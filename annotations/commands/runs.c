@@ -304,8 +304,9 @@ add_lists(struct run *run, const struct fy_invocation *inner)
 static uint32_t
 join_traits(const struct fy_invocation *out, const struct fy_invocation *inner)
 {
-    uint32_t changes =
-        1U << FY_TRAIT_CHANGES_MODES | 1U << FY_TRAIT_CHANGES_OPERANDS;
+    uint32_t changes = 1U << FY_TRAIT_CHANGES_MODES |
+                       1U << FY_TRAIT_CHANGES_OPERANDS |
+                       1U << FY_TRAIT_CHANGES_CONTENTS;
     uint32_t all = (1U << FY_TRAIT_MAKES_FILES) - 1; /* those of what is run */
     uint32_t lacks =
         (out->effect ? ~out->traits : 0) | (inner->effect ? ~inner->traits : 0);

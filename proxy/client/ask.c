@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ enum {
     CONFIGS_MAX = 64,
     LOCALES_MAX = 16,
     RUNS_MAX = 16,
+    NFS_GROUPS_MAX = 16,
 };
 
 /* What has to be read for a request, and what was found: nothing of the stage is
@@ -389,6 +391,29 @@ fy_ask_shows_owners(const struct stage *stage, const struct fy_mount *mount)
              fy_invocation_is(invocation, FY_TRAIT_REPLACES_OPERANDS)));
 }
 
+/*
+ * Returns true if the command's groups are the proxy's. NFS sends no more than 16
+ * (RFC 5531): with more the server may refuse an access that the proxy has.
+ */
+static bool
+has_groups(const struct stage *stage)
+{
+    gid_t groups[NFS_GROUPS_MAX + 1];
+    struct ucred peer;
+    socklen_t bytes = sizeof peer, all = NFS_GROUPS_MAX * sizeof *groups;
+    unsigned char hash[32];
+    const struct stub_client *client = fy_stage_stub_client(stage);
+    int fd = client ? client->watch.fd : -1;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &all) != 0) {
+        return false;
+    }
+    size_t n = all / sizeof *groups;
+    groups[n++] = peer.gid;
+    fy_groups_hash(groups, n, hash);
+    return memcmp(hash, stage->connection->hello.groups, sizeof hash) == 0;
+}
+
 bool
 fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
 {
@@ -408,6 +433,10 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
         if (stage->connection->hello.uid != geteuid() ||
             stage->connection->hello.gid != getegid()) {
             fy_buffer_add(why, "its user has another number there");
+            return false;
+        }
+        if ((mount->traits & FY_MOUNT_BY_NUMBER) && !has_groups(stage)) {
+            fy_buffer_add(why, "its user has other groups there");
             return false;
         }
         if (geteuid() == 0 && !mount->configured &&
@@ -432,9 +461,8 @@ add_configs(struct request *request)
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         if (stage->prepare.hashed[i]) {
             struct fy_config_hash *root = &spec->configs[spec->nconfigs++];
+            *root = stage->prepare.roots[i];
             root->path = bytes_of(stage->plan.mounts[i]->path);
-            memcpy(root->sha256, stage->prepare.root_hashes[i],
-                   sizeof root->sha256);
         }
     }
     for (unsigned i = 0; i < gather->npaths; i++) {
@@ -498,6 +526,12 @@ fill(struct request *request, struct stage *feeder)
         spec->keeps_names =
             spec->keeps_names || (mount->traits & FY_MOUNT_BY_PATH);
         spec->masks = spec->masks || (mount->traits & FY_MOUNT_MASKS);
+        if (mount->traits & FY_MOUNT_BY_NUMBER && !spec->exported) {
+            spec->exported = FY_EXPORTED_SAID;
+        }
+        if (mount->traits & FY_MOUNT_BY_NUMBER && !mount->configured) {
+            spec->exported = FY_EXPORTED_FOUND;
+        }
     }
     spec->outputs = request->outputs;
     if (!fy_alike_outputs(stage, request->outputs, &spec->noutputs)) {

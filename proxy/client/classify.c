@@ -542,6 +542,15 @@ removes_unnamed(const struct fy_invocation *invocation)
     return removes || invocation->nruns > 0;
 }
 
+/* Returns true if the command may remove a file or replace it by another. */
+static bool
+removes_files(const struct fy_invocation *invocation)
+{
+    return (invocation->effect || invocation->writes_cwd) &&
+           !fy_invocation_is(invocation, FY_TRAIT_CHANGES_MODES) &&
+           !fy_invocation_is(invocation, FY_TRAIT_CHANGES_CONTENTS);
+}
+
 /* What a mount's kind makes impossible, once it is known. */
 static unsigned
 look_at_mount(struct look *look, const struct fy_mount *mount)
@@ -566,6 +575,10 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
     if ((mount->traits & FY_MOUNT_BY_PATH) && removes_unnamed(invocation)) {
         return say(look, FY_STAGE_FORBIDDEN,
                    "sshfs would go on showing what is gone", "");
+    }
+    if ((mount->traits & FY_MOUNT_LOSES_FILES) && removes_files(invocation)) {
+        return say(look, FY_STAGE_FORBIDDEN,
+                   "a program that has the file open would lose it", "");
     }
     /* A server's umask is 022 nearly everywhere. */
     if ((mount->traits & FY_MOUNT_MASKS) && invocation->effect &&

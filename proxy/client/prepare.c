@@ -58,7 +58,7 @@ struct fy_job {
     unsigned stale; /* after: so many of them are perhaps shown as before */
     char *touched_bytes; /* after: what `touched' borrows */
     struct fy_touched touched;
-    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
+    struct fy_config_hash roots[FY_STAGE_MOUNTS];
     int status;
 };
 
@@ -231,6 +231,21 @@ run_ahead(void *context)
     return NULL;
 }
 
+/* Proves a mount's own folder; on NFS the proof has the numbers of the server. */
+static int
+hash_root(const struct fy_mount *mount, struct fy_config_hash *out)
+{
+    struct stat about;
+    if (mount->traits & FY_MOUNT_BY_NUMBER) {
+        if (stat(mount->path, &about) != 0) {
+            return FY_ERR_IO;
+        }
+        out->inode = about.st_ino;
+        out->changed = fy_config_changed(&about);
+    }
+    return fy_config_hash(mount->path, out->sha256);
+}
+
 static void
 run_before(struct fy_work *work)
 {
@@ -258,7 +273,7 @@ run_before(struct fy_work *work)
             (void)fy_fresh_after(mount, root, NULL);
         }
         if (job->hash_root[i]) {
-            job->status = fy_config_hash(mount->path, job->root_hashes[i]);
+            job->status = hash_root(mount, &job->roots[i]);
         }
     }
     if (reads) {
@@ -288,8 +303,7 @@ done_before(struct fy_work *work)
             stage->prepare.has_root_hash =
                 stage->prepare.has_root_hash || stage->prepare.hashed[i];
         }
-        memcpy(stage->prepare.root_hashes, job->root_hashes,
-               sizeof job->root_hashes);
+        memcpy(stage->prepare.roots, job->roots, sizeof job->roots);
         if (job->is_output && stage->state < STAGE_ASKED) {
             char why[256];
             (void)snprintf(why, sizeof why, "it reads what it writes: %.200s",

@@ -145,7 +145,7 @@ struct stage_prepare {
     bool retried;             /* asked once more, about a fresh root */
     bool has_root_hash; /* it proves that a mount shows its host's files */
     bool hashed[FY_STAGE_MOUNTS];
-    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
+    struct fy_config_hash roots[FY_STAGE_MOUNTS]; /* all but their paths */
     enum stage_refresh refresh;
     uint64_t
         fresh_ns; /* when the mount has forgotten what changed; 0: it has */

@@ -104,6 +104,7 @@ check_place(struct check *check, const struct fy_bytes *mount_bytes,
     }
     int status = fy_roots_find(check->policy, root, &seen->root,
                                check->out_reason, check->why);
+    seen->root.exported = check->spec->exported;
     check->nseen += !status;
     return status;
 }
@@ -291,8 +292,9 @@ check_folder(struct check *check)
         return 0;
     }
     check->on = on;
-    unsigned flags =
-        FY_RESOLVE_FOLDER | (invocation->cwd_is_tree ? FY_RESOLVE_TREE : 0);
+    unsigned flags = FY_RESOLVE_FOLDER |
+                     (invocation->cwd_is_tree ? FY_RESOLVE_TREE : 0) |
+                     (invocation->reads_cwd ? FY_RESOLVE_SHOWS : 0);
     int status = fy_resolve(&on->root, check->base, flags, folder, &fd,
                             check->out_reason, check->why);
     if (status) {
@@ -410,6 +412,21 @@ check_alike(struct check *check, int fd, bool tree, const char *shown)
                  : 0;
 }
 
+/*
+ * Waits until no NFS client reads the file by a delegation alone (which is a
+ * lease at the server): a command that opens it without waiting would be told EAGAIN.
+ */
+static void
+recall(int fd)
+{
+    char link[40];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int opened = open(link, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (opened >= 0) {
+        close(opened);
+    }
+}
+
 static int
 check_use(struct check *check, const struct fy_use *use)
 {
@@ -436,7 +453,7 @@ check_use(struct check *check, const struct fy_use *use)
     if (status) {
         return status;
     }
-    unsigned flags = FY_RESOLVE_MISSING;
+    unsigned flags = FY_RESOLVE_MISSING | FY_RESOLVE_SHOWS;
     if (use->kind == FY_USE_FOLDER) {
         flags = FY_RESOLVE_FOLDER;
     } else if (use->kind == FY_USE_TREE) {
@@ -456,6 +473,9 @@ check_use(struct check *check, const struct fy_use *use)
         status = check_shown(check, fd, use->kind == FY_USE_TREE);
         if (!status && use->access != FY_ACCESS_OUT) {
             status = check_alike(check, fd, use->kind == FY_USE_TREE, text);
+        }
+        if (!status && on->root.exported && use->access != FY_ACCESS_IN) {
+            recall(fd);
         }
         close(fd);
     }
@@ -688,6 +708,14 @@ is_names(const char *path)
     return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
 }
 
+/* Returns false if the client sees another inode by that path. */
+static bool
+is_same_folder(const struct stat *about, const struct fy_config_hash *config)
+{
+    return !config->inode || (about->st_ino == config->inode &&
+                              fy_config_changed(about) == config->changed);
+}
+
 /* One of them, of this path; *out_same when it is the client's. */
 static int
 check_config(struct check *check, const char *path,
@@ -714,7 +742,8 @@ check_config(struct check *check, const char *path,
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         status = fy_config_hash(link, here);
     }
-    bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
+    bool same = !status && memcmp(here, config->sha256, sizeof here) == 0 &&
+                is_same_folder(&about, config);
     /* Who knows it may read it; a program is what the annotation says that
      * the command starts. */
     bool program = (about.st_mode & 0111) != 0;
@@ -1095,6 +1124,10 @@ check_all(struct check *check, int out_files[3])
     }
     if (!status && out_files[0] >= 0) {
         status = check_alike(check, out_files[0], false, "stdin");
+    }
+    if (!status) {
+        status = fy_exports_check(check->spec, check->seen, check->nseen,
+                                  check->writes, check->out_reason, check->why);
     }
     return status ? status : furnish(check);
 }

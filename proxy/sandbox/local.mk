@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libfyproxy_la_SOURCES += \
 	proxy/sandbox/absent.c \
+	proxy/sandbox/exports.c \
 	proxy/sandbox/asked.c \
 	proxy/sandbox/enter.c \
 	proxy/sandbox/check.c \

@@ -27,6 +27,7 @@ struct fy_root {
     int fd;              /* O_PATH */
     dev_t device;
     ino_t inode;
+    bool exported; /* by NFS: clients see no other mount below it */
 };
 
 enum fy_namespace_kind {
@@ -147,12 +148,14 @@ enum fy_resolve_flag {
     FY_RESOLVE_TARGETS =
         1 << 4, /* links inside are read: all mean the same to the client */
     FY_RESOLVE_SHALLOW = 1 << 5, /* inside: only what it holds itself */
+    FY_RESOLVE_SHOWS = 1 << 6,   /* the names in a folder may be looked at */
 };
 
 /*
  * Opens (O_PATH) what `relative' means beneath the root: neither it nor a link
  * on the way leaves it, no link that a client could take otherwise (absolute,
- * "..") is used, it is a regular file or a folder. *out_fd -1 when missing.
+ * "..") is used, it is a regular file or a folder. An exported root has no other mount
+ * on the way, nor below a folder that is looked at: clients see under it. *out_fd -1 when missing.
  * `shown' is for messages.
  */
 int fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
@@ -186,6 +189,26 @@ struct fy_absent_places {
  */
 int fy_check_absents(const struct fy_absent_places *places,
                      const struct fy_invocation *invocation,
+                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+
+/* ---- exports.c ---------------------------------------------------------------- */
+
+enum fy_exports {
+    FY_EXPORTS_UNKNOWN, /* no export holds the folder */
+    FY_EXPORTS_ALLOW,
+    FY_EXPORTS_REFUSE
+};
+/*
+ * Returns the answer of an etab's text, which is cut in pieces, for the folder `root' of this
+ * host: of the export that is nearest above it, for every client. `writes': the stage may
+ * change files; `is_root': it is root's.
+ */
+enum fy_exports fy_exports_look(char *etab, const char *root, bool writes,
+                                bool is_root);
+/* Refuses a stage of which the client's NFS mounts would do otherwise, by this host's exports.
+ * 0 or FY_ERR_UNSUPPORTED with reason. */
+int fy_exports_check(const struct fy_stage_spec *spec,
+                     const struct fy_seen *seen, unsigned nseen, bool writes,
                      unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 
 /* ---- asked.c ------------------------------------------------------------------ */

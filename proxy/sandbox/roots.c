@@ -431,14 +431,19 @@ fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why,
                          "a path is too long", NULL, NULL);
     }
-    int fd = fy_open_beneath(root->fd, relative, O_PATH, RESOLVE_NO_SYMLINKS);
+    uint64_t resolve = root->exported ? RESOLVE_NO_XDEV : 0;
+    if (root->exported && flags & FY_RESOLVE_SHOWS) {
+        flags |= FY_RESOLVE_TREE;
+    }
+    int fd = fy_open_beneath(root->fd, relative, O_PATH,
+                             resolve | RESOLVE_NO_SYMLINKS);
     if (fd < 0 && errno == ELOOP) {
         if (!links_are_plain(root->fd, relative)) {
             return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, shown,
                              " goes through a link that may leave the mount",
                              NULL);
         }
-        fd = fy_open_beneath(root->fd, relative, O_PATH, 0);
+        fd = fy_open_beneath(root->fd, relative, O_PATH, resolve);
     }
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) &&
         flags & FY_RESOLVE_MISSING) {

@@ -51,6 +51,7 @@ answer_hello(struct fy_exchange *exchange, struct fy_hello *hello)
     hello->ferry = (struct fy_bytes){PACKAGE_VERSION, strlen(PACKAGE_VERSION)};
     hello->uid = geteuid();
     hello->gid = getegid();
+    (void)!fy_groups_own(hello->groups); /* unknown: no client has the same */
     hello->cores = server->cores;
     if (fy_hello_encode(hello, &encoded, &nencoded)) {
         fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");

@@ -159,6 +159,13 @@ fy_config_hash_with(const char *path, const char *library_path,
     return status;
 }
 
+uint64_t
+fy_config_changed(const struct stat *about)
+{
+    return (uint64_t)about->st_ctim.tv_sec * 1000000000 +
+           (uint64_t)about->st_ctim.tv_nsec;
+}
+
 int
 fy_config_hash(const char *path, unsigned char out[32])
 {

@@ -39,8 +39,11 @@
  * replace a link, or change names in another user's folder (client/classify.c, sandbox/names.c).
  * What goes on being shown all the same, because others changed it meanwhile, is
  * counted, and waited for (client/prepare.c).
- * NFS: statx(AT_STATX_FORCE_SYNC) asks the server; what a changed folder held
- * is then looked up again, and open(2) drops pages of a changed file.
+ * NFS: statx(AT_STATX_FORCE_SYNC) asks the server. A folder is asked for before the names in it:
+ * only then are these looked up again, and Linux 6.1 believes a name to be missing for
+ * ever where a program makes a file of it. Pages of a file that a program has open for
+ * writing stay, whatever the server says: posix_fadvise(2) drops them, or the next write
+ * would send zeros with them (tests/nfs).
  * Anything else gets open(2) and statx(2). Plain folders have nothing to
  * refresh.
  *
@@ -187,6 +190,21 @@ open_again(const struct spot *spot)
         close(fd);
     }
     return !missing;
+}
+
+/* Drops the pages of a file that the kernel keeps while a program writes to it. */
+static void
+drop_pages(const struct spot *spot)
+{
+    const int flags = O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+    int fd = openat(spot->folder, spot->name, O_RDONLY | flags);
+    if (fd < 0 && errno == EACCES) {
+        fd = openat(spot->folder, spot->name, O_WRONLY | flags);
+    }
+    if (fd >= 0) {
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(fd);
+    }
 }
 
 static void
@@ -425,7 +443,7 @@ refresh(const struct mounted *mounted, const char *path,
     }
     ask_again(spot);
     if (look(spot, &about) && S_ISREG(about.st_mode)) {
-        open_again(spot);
+        drop_pages(spot);
         ask_again(spot);
     }
     return true;
@@ -475,6 +493,24 @@ is_late(const struct work *work)
     return work->until_us && fy_clock_ns() / 1000 >= work->until_us;
 }
 
+/* Bytes of the path's folder. */
+static size_t
+folder_bytes(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
+/* Returns true if path i is the first of those that are held in its folder. */
+static bool
+is_first(const struct work *work, size_t i)
+{
+    const char *path = work->paths[i];
+    size_t bytes = folder_bytes(path);
+    return i == work->from || folder_bytes(work->paths[i - 1]) != bytes ||
+           memcmp(work->paths[i - 1], path, bytes) != 0;
+}
+
 /*
  * Looks path i up. All are before any is made forgotten: chown(2) holds its folder's
  * lock for two round trips, and what has to be looked up below waits for that. A
@@ -496,6 +532,9 @@ hold(struct work *work, size_t i)
         spot->itself =
             openat(spot->folder, spot->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         spot->missing = spot->itself < 0 && errno == ENOENT;
+    } else if (is_first(work, i)) {
+        struct spot folder = {.folder = spot->folder, .name = "."};
+        ask_again(&folder);
     }
 }
 
@@ -562,14 +601,6 @@ static int
 compare(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Bytes of the path's folder. */
-static size_t
-folder_bytes(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) : 0;
 }
 
 static int

@@ -359,7 +359,9 @@ static const struct kind {
      parse_source, learn_sshfs},
     {"fuse.ferry", FY_MOUNT_FUSE | FY_MOUNT_TOLD | FY_MOUNT_SHOWS_SELF,
      leave_source, learn_ferry},
-    {"nfs", FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS,
+    {"nfs", /* version 2 or 3 */
+     FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS |
+         FY_MOUNT_LOSES_FILES,
      parse_source, learn_nfs},
     {"nfs4", FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS,
      parse_source, learn_nfs},

@@ -9,6 +9,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
 
 #include "common/buffer.h"
 #include "common/status.h"
@@ -42,6 +44,8 @@ bool fy_loads_code(const char *entry);
  * hosts can see whether they mean the same folder. FY_ERR_IO, FY_ERR_OVERFLOW.
  */
 int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;
+/* A file's time of status change, ns: tells a folder from copies, with the inode. */
+uint64_t fy_config_changed(const struct stat *about);
 /* The same; of a program: its identity, with what it loads. */
 int fy_config_hash_with(const char *path, const char *library_path,
                         unsigned char out[32]) FY_MUST_CHECK;

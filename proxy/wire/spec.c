@@ -7,8 +7,11 @@
 
 #include "proxy/wire/specs.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/sha256.h"
 
 /* ---- the tables ---- */
 
@@ -64,6 +67,8 @@ SHAPE(stream, "stream", fy_stream_spec);
 static const struct fy_spec_field config_fields[] = {
     F(fy_config_hash, "path", FY_SPEC_BYTES, true, path),
     F(fy_config_hash, "sha256", FY_SPEC_HASH, true, sha256),
+    N(fy_config_hash, "inode", false, inode, UINT64_MAX),
+    N(fy_config_hash, "changed", false, changed, UINT64_MAX),
 };
 SHAPE(config, "config", fy_config_hash);
 
@@ -87,6 +92,7 @@ static const struct fy_spec_field stage_fields[] = {
     F(fy_stage_spec, "!hides-links", FY_SPEC_BOOLEAN, false, hides_links),
     F(fy_stage_spec, "!keeps-names", FY_SPEC_BOOLEAN, false, keeps_names),
     F(fy_stage_spec, "!masks", FY_SPEC_BOOLEAN, false, masks),
+    N(fy_stage_spec, "!exported", false, exported, FY_EXPORTED_FOUND),
     A(fy_stage_spec, "!outputs", FY_SPEC_STRINGS, false, outputs, noutputs,
       NULL),
     I(fy_stage_spec, "nice", false, nice, -20, 19),
@@ -109,6 +115,7 @@ static const struct fy_spec_field hello_fields[] = {
     F(fy_hello, "ferry", FY_SPEC_BYTES, true, ferry),
     N(fy_hello, "uid", true, uid, UINT32_MAX),
     N(fy_hello, "gid", true, gid, UINT32_MAX),
+    F(fy_hello, "groups", FY_SPEC_HASH, false, groups),
     N(fy_hello, "cores", false, cores, UINT32_MAX),
     F(fy_hello, "load", FY_SPEC_REAL, false, load),
     F(fy_hello, "spaces", FY_SPEC_BOOLEAN, false, spaces),
@@ -273,16 +280,55 @@ fy_stage_spec_mount(const struct fy_stage_spec *spec, uint32_t i)
              : (struct fy_mount_spec){spec->mount, spec->root};
 }
 
+static int
+by_number(const void *a, const void *b)
+{
+    gid_t one = *(const gid_t *)a, other = *(const gid_t *)b;
+    return (one > other) - (one < other);
+}
+
+void
+fy_groups_hash(gid_t *groups, size_t n, unsigned char out[32])
+{
+    size_t kept = 0;
+    qsort(groups, n, sizeof *groups, by_number);
+    for (size_t i = 0; i < n; i++) {
+        if (!i || groups[i] != groups[kept - 1]) {
+            groups[kept++] = groups[i];
+        }
+    }
+    fy_sha256_of(groups, kept * sizeof *groups, out);
+}
+
+int
+fy_groups_own(unsigned char out[32])
+{
+    int n = getgroups(0, NULL);
+    gid_t *groups = calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *groups);
+    memset(out, 0, 32);
+    if (!groups) {
+        return FY_ERR_NOMEM;
+    }
+    n = getgroups(n, groups + 1);
+    groups[0] = getegid();
+    if (n >= 0) {
+        fy_groups_hash(groups, (size_t)n + 1, out);
+    }
+    free(groups);
+    return n >= 0 ? 0 : FY_ERR_NOMEM;
+}
+
 int
 fy_hello_client(char **out, size_t *out_bytes)
 {
-    const struct fy_hello hello = {
+    struct fy_hello hello = {
         .version = FY_PROTOCOL_VERSION,
         .ferry = {.at = PACKAGE_VERSION, .n = strlen(PACKAGE_VERSION)},
         .uid = geteuid(),
         .gid = getegid(),
     };
-    return fy_hello_encode(&hello, out, out_bytes);
+    int status = fy_groups_own(hello.groups);
+    return status ? status : fy_hello_encode(&hello, out, out_bytes);
 }
 
 int

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/buffer.h"
 #include "common/status.h"
@@ -58,6 +59,15 @@ struct fy_tool {
 struct fy_config_hash { /* an implicit input on the client */
     struct fy_bytes path;
     unsigned char sha256[32]; /* all zero: does not exist there */
+    /* The inode of a mount's own folder, and the time of status change in ns, if the
+     * mount shows the server's; 0: not known. */
+    uint64_t inode, changed;
+};
+
+enum fy_exported {
+    FY_EXPORTED_NOT,
+    FY_EXPORTED_SAID,  /* ... and the user vouches for the exports */
+    FY_EXPORTED_FOUND, /* only if the host's exports say so */
 };
 
 struct fy_mount_spec {
@@ -76,10 +86,11 @@ struct fy_stage_spec {
     uint32_t nmounts;
     struct fy_bytes cwd; /* as on the client, absolute */
     uint32_t umask;
-    bool hides_links; /* links that are absolute or go back by .. cannot be
+    bool hides_links;  /* links that are absolute or go back by .. cannot be
                        * read there */
-    bool keeps_names; /* links that are gone or others are shown for a while */
-    bool masks;       /* what is made there has the host's umask as well */
+    bool keeps_names;  /* links that are gone or others are shown for a while */
+    bool masks;        /* what is made there has the host's umask as well */
+    uint32_t exported; /* NFS mounts: enum fy_exported */
     struct fy_bytes *outputs; /* files of the mounts that the client writes its
                                * output to; owned array */
     uint32_t noutputs;
@@ -99,6 +110,7 @@ struct fy_hello {
     uint32_t version;      /* FY_PROTOCOL_VERSION */
     struct fy_bytes ferry; /* package version */
     uint32_t uid, gid;
+    unsigned char groups[32]; /* fy_groups_hash() */
     uint32_t cores;
     double load;       /* of the last minute */
     bool spaces;       /* stages see the client's paths (mount namespaces) */
@@ -167,6 +179,10 @@ void fy_stage_spec_clear(struct fy_stage_spec *spec); /* the arrays */
 struct fy_mount_spec fy_stage_spec_mount(const struct fy_stage_spec *spec,
                                          uint32_t i);
 
+/* Hashes a set of groups, in any order and number. */
+void fy_groups_hash(gid_t *groups, size_t n, unsigned char out[32]);
+/* Hashes this process's group and supplementary ones. FY_ERR_NOMEM: all zero. */
+int fy_groups_own(unsigned char out[32]);
 /* The hello of a client that is this process, encoded; new in *out. FY_ERR_NOMEM. */
 int fy_hello_client(char **out, size_t *out_bytes) FY_MUST_CHECK;
 /* Both as above; a hello has nothing to clear. */

@@ -203,6 +203,8 @@ is_written(const struct fy_spec_field *field, const char *from)
         memcpy(&count, from + field->count_at, sizeof count);
     } else if (field->kind == FY_SPEC_BOOLEAN && field->name[0] == '!') {
         memcpy(&is_set, from + field->at, sizeof is_set);
+    } else if (field->kind == FY_SPEC_NUMBER && field->name[0] == '!') {
+        is_set = load_number(from + field->at, field->bytes) != 0;
     }
     return count > 0 && is_set;
 }

@@ -122,6 +122,8 @@ enum fy_mount_trait {
     FY_MOUNT_TOLD = 1 << 16,
     /* Its user there is shown as the one here: numbers that differ are exchanged. */
     FY_MOUNT_SHOWS_SELF = 1 << 17,
+    /* The server knows of no open file: if another client removes it, it is lost. */
+    FY_MOUNT_LOSES_FILES = 1 << 18,
 };
 
 #define FY_USER_UNKNOWN UINT32_MAX /* uid of a mount: before the hello */

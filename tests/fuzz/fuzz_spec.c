@@ -154,7 +154,8 @@ make_seeds(void)
 {
     static struct fy_bytes argv[] = {TEXT("grep"), TEXT("-c"), TEXT("x y")};
     static struct fy_bytes env[] = {TEXT("LC_ALL=C"), TEXT("PATH=/usr/bin")};
-    static struct fy_config_hash configs[] = {{TEXT("/etc/x"), {1, 2}}};
+    static struct fy_config_hash configs[] = {
+        {TEXT("/etc/x"), {1, 2}, UINT64_MAX, 7}};
     union message messages[KINDS] = {
         {.stage = {.stage = 70000,
                    .tool = {TEXT("/usr/bin/grep"), TEXT("\0\1\2")},

@@ -31,7 +31,8 @@ static const char commands_text[] =
     "}\n"
     "command grep { operand DIR... in tree; reads cwd when !DIR; pure; }\n"
     "command less { operand FILE... in; terminal; pure; }\n"
-    "command cp { operand SOURCE... in; operand DEST out; effect; }\n"
+    "command cp { flag -f; operand SOURCE... in; operand DEST out;"
+    " changes contents unless -f; effect; }\n"
     "command tar { option -C DIR folder; operand FILE... in tree; shows modes; "
     "pure; }\n"
     "command untar { writes cwd; makes files; effect; }\n"
@@ -632,6 +633,40 @@ START_TEST(test_removes)
 }
 END_TEST
 
+/* A server that knows of no open file: who has it open loses one that is gone. */
+START_TEST(test_loses_files)
+{
+    static const char *const kept[] = {
+        "cp x y", "chmod 600 f", "each d -exec chmod 600 {} ;",
+        "cat x",  "sed p f",     "each d -exec cat {} ;",
+    };
+    static const char *const removed[] = {
+        "cp -f x y",
+        "sed -i p f",
+        "clean",
+        "untar",
+        "prune d",
+        "pack d",
+        "each d -exec sed -i p {} ;",
+        "each d -exec chmod 600 {} ; -exec sed -i p {} ;",
+    };
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        fy_mount_set_type(&mounts[0], "nfs");
+        ck_assert_uint_eq(classify(kept[i]), FY_STAGE_NONE);
+    }
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+        fy_mount_set_type(&mounts[0], "nfs");
+        ck_assert_uint_eq(classify(removed[i]), FY_STAGE_FORBIDDEN);
+        fy_mount_set_type(&mounts[0], "nfs4");
+        ck_assert_uint_eq(classify(removed[i]), FY_STAGE_NONE);
+    }
+    /* What the shell has opened is written by its offset, and stays. */
+    fy_mount_set_type(&mounts[0], "nfs");
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+}
+END_TEST
+
 /* A new file in the place of another has the owner that the mount shows. */
 START_TEST(test_replaces)
 {
@@ -775,6 +810,7 @@ main(void)
     tcase_add_test(tcase, test_unlike);
     tcase_add_test(tcase, test_changes);
     tcase_add_test(tcase, test_removes);
+    tcase_add_test(tcase, test_loses_files);
     tcase_add_test(tcase, test_replaces);
     tcase_add_test(tcase, test_pipes);
     tcase_add_test(tcase, test_mount_on_the_mount);

@@ -420,6 +420,8 @@ START_TEST(test_nfs)
     ck_assert((mounts[0].traits & FY_MOUNT_BY_NUMBER) &&
               !(mounts[0].traits & FY_MOUNT_KEEPS));
     ck_assert(!(mounts[0].traits & FY_MOUNT_HIDES_LINKS));
+    ck_assert(mounts[0].traits & FY_MOUNT_LOSES_FILES);
+    ck_assert(!(mounts[1].traits & FY_MOUNT_LOSES_FILES));
     ck_assert_str_eq(mounts[1].place.path, "/");
     ck_assert_uint_eq(mounts[1].forgets_ms, 9500);
     ck_assert_str_eq(mounts[2].path, "/bound here");

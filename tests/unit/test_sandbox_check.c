@@ -337,6 +337,202 @@ START_TEST(test_new_mount)
 }
 END_TEST
 
+/* A client of NFS sees what lies under a mount of the server. */
+START_TEST(test_mount_below_an_export)
+{
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        if (!*strange) {
+            skip_test("not root, or no mounts of its own");
+        }
+        return;
+    }
+    static const struct {
+        const char *operand;
+        unsigned kind, reason, exported;
+    } cases[] = {
+        {"file", FY_USE_FILE, FY_STAGE_NONE, FY_STAGE_NONE},
+        {"sub/new", FY_USE_FILE, FY_STAGE_NONE, FY_STAGE_NONE},
+        {"sub/deeper", FY_USE_FILE, FY_STAGE_NONE, FY_STAGE_UNCLEAR_PATH},
+        {"sub/deeper/new", FY_USE_FILE, FY_STAGE_NONE, FY_STAGE_UNCLEAR_PATH},
+        {"sub/deeper/made", FY_USE_FILE, FY_STAGE_NONE, FY_STAGE_UNCLEAR_PATH},
+        {"sub", FY_USE_FILE, FY_STAGE_NONE, FY_STAGE_NESTED_MOUNT},
+        {"sub", FY_USE_TREE, FY_STAGE_NESTED_MOUNT, FY_STAGE_NESTED_MOUNT},
+    };
+    char folder[128];
+    (void)snprintf(folder, sizeof folder, "%s/sub/deeper", root);
+    ck_assert_int_eq(mount("none", folder, "tmpfs", 0, NULL), 0);
+    shell("echo new >$B/top/sub/deeper/new");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reset();
+        operand(cases[i].operand, FY_ACCESS_OUT, cases[i].kind);
+        ck_assert_uint_eq(refused(), cases[i].reason);
+        spec.exported = FY_EXPORTED_SAID;
+        ck_assert_uint_eq(refused(), cases[i].exported);
+    }
+    reset();
+    spec.exported = FY_EXPORTED_SAID;
+    spec.cwd = bytes(MOUNT "/sub");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    invocation.reads_cwd = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    ck_assert_int_eq(umount(folder), 0);
+}
+END_TEST
+
+/* A copy of a mount's folder has its names and times, but not its inode. */
+START_TEST(test_copies_of_roots)
+{
+    struct stat about;
+    reset();
+    ck_assert_int_eq(stat(root, &about), 0);
+    ck_assert_int_eq(fy_config_hash(root, configs[0].sha256), 0);
+    configs[0].path = bytes(MOUNT);
+    configs[0].inode = about.st_ino;
+    configs[0].changed = fy_config_changed(&about);
+    spec.nconfigs = 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    configs[0].changed++;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+    configs[0].changed--;
+    configs[0].inode++;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+    configs[0].inode = configs[0].changed =
+        0; /* sshfs has numbers of its own */
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
+static volatile sig_atomic_t breaks;
+
+static void
+give_back(int number)
+{
+    (void)number;
+    breaks++;
+}
+
+/* A client of NFS 4 may read a file by its own word, which is a lease at the server: a
+ * command that opens the file without waiting would be told EAGAIN. */
+START_TEST(test_leases_are_broken_before)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/file", root);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    (void)signal(SIGIO, give_back);
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) != 0) {
+        close(fd);
+        skip_test("the file system has no leases");
+        return;
+    }
+    reset();
+    operand("file", FY_ACCESS_OUT, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    ck_assert_int_eq(breaks, 0);
+    spec.exported = FY_EXPORTED_SAID;
+    uses[0].access = FY_ACCESS_IN;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    ck_assert_int_eq(breaks, 0);
+    uses[0].access = FY_ACCESS_INOUT;
+    pid_t child = fork(); /* who waits for it is not who gives it back */
+    if (child == 0) {
+        _exit((int)refused());
+    }
+    int status;
+    pid_t ended;
+    while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
+        if (breaks) {
+            (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+        }
+        usleep(1000);
+    }
+    ck_assert_int_eq(ended, child);
+    ck_assert_int_eq(WEXITSTATUS(status), FY_STAGE_NONE);
+    ck_assert_int_eq(breaks, 1);
+    close(fd);
+}
+END_TEST
+
+static enum fy_exports
+look_at(const char *etab, const char *folder, bool writes, bool is_root)
+{
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s", etab);
+    return fy_exports_look(text, folder, writes, is_root);
+}
+
+/* /var/lib/nfs/etab as exportfs writes it, and as nobody does. */
+START_TEST(test_exports)
+{
+#define USUAL                                                               \
+    "sync,wdelay,hide,nocrossmnt,secure,no_subtree_check,secure_locks,acl," \
+    "no_pnfs,anonuid=65534,anongid=65534,sec=sys,secure"
+    static const char plain[] = "/srv/a\t*(rw," USUAL ",no_all_squash)\n";
+    ck_assert_int_eq(look_at(plain, "/srv/a", true, false), FY_EXPORTS_ALLOW);
+    ck_assert_int_eq(look_at(plain, "/srv/a/b", true, true), FY_EXPORTS_ALLOW);
+    ck_assert_int_eq(look_at(plain, "/srv/ab", true, false),
+                     FY_EXPORTS_UNKNOWN);
+    ck_assert_int_eq(look_at(plain, "/srv", false, false), FY_EXPORTS_UNKNOWN);
+    ck_assert_int_eq(look_at("", "/srv/a", false, false), FY_EXPORTS_UNKNOWN);
+    static const struct {
+        const char *options;
+        bool writes, root;
+        enum fy_exports found;
+    } cases[] = {
+        {"ro," USUAL, false, false, FY_EXPORTS_ALLOW},
+        {"ro," USUAL, true, false, FY_EXPORTS_REFUSE},
+        {USUAL ",ro", true, false, FY_EXPORTS_REFUSE},
+        {"rw,all_squash," USUAL, false, false, FY_EXPORTS_REFUSE},
+        {"rw,root_squash," USUAL, true, false, FY_EXPORTS_ALLOW},
+        {"rw,root_squash," USUAL, false, true, FY_EXPORTS_REFUSE},
+        {"rw,no_root_squash,no_all_squash," USUAL, true, true,
+         FY_EXPORTS_ALLOW},
+        {"rw,anonuid=1000", false, false, FY_EXPORTS_REFUSE},
+        {"rw,anongid=1000", false, false, FY_EXPORTS_REFUSE},
+        {"rw,anonuid=", false, false, FY_EXPORTS_REFUSE},
+        {"", false, false, FY_EXPORTS_REFUSE},
+        {",,,", false, false, FY_EXPORTS_REFUSE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char etab[1024];
+        (void)snprintf(etab, sizeof etab, "/srv/a\t10.0.0.0/8(%s)\n",
+                       cases[i].options);
+        ck_assert_msg(look_at(etab, "/srv/a", cases[i].writes, cases[i].root) ==
+                          cases[i].found,
+                      "%s", cases[i].options);
+    }
+    /* The nearest counts, for all clients. */
+    ck_assert_int_eq(look_at("/\t*(ro)\n/srv\t*(rw)\n", "/srv/a", true, false),
+                     FY_EXPORTS_ALLOW);
+    ck_assert_int_eq(look_at("/srv\t*(rw)\n/\t*(ro)\n", "/srv/a", true, false),
+                     FY_EXPORTS_ALLOW);
+    ck_assert_int_eq(look_at("/srv\t*(ro)\n/\t*(rw)\n", "/srv/a", true, false),
+                     FY_EXPORTS_REFUSE);
+    ck_assert_int_eq(
+        look_at("/srv\ta(rw)\n/srv\tb(ro)\n/srv\tc(rw)\n", "/srv", true, false),
+        FY_EXPORTS_REFUSE);
+    ck_assert_int_eq(look_at("/a\\040b\t*(rw)\n", "/a b", true, false),
+                     FY_EXPORTS_ALLOW);
+    /* No lines of exportfs. */
+    static const char *const bad[] = {
+        "\n\n",       "/srv/a",         "/srv/a\n",     "/srv/a\t*",
+        "/srv/a\t*(", "/srv/a\t*rw)",   "/srv/a(rw)",   "srv/a\t*(rw)",
+        "/srv/a\t)(", "# /srv/a *(rw)", "(rw)\t/srv/a", "/srv/a(rw)\t*",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_msg(look_at(bad[i], "/srv/a", false, false) ==
+                          FY_EXPORTS_UNKNOWN,
+                      "%s", bad[i]);
+    }
+    /* An export that is not known: only what the user says. */
+    reset();
+    spec.exported = FY_EXPORTED_SAID;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    spec.exported = FY_EXPORTED_FOUND;
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+}
+END_TEST
+
 /* The same name, another folder. */
 START_TEST(test_new_root)
 {
@@ -1638,6 +1834,10 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_same_folder_twice);
     tcase_add_test(tests, test_other_kinds);
     tcase_add_test(tests, test_new_mount);
+    tcase_add_test(tests, test_mount_below_an_export);
+    tcase_add_test(tests, test_copies_of_roots);
+    tcase_add_test(tests, test_leases_are_broken_before);
+    tcase_add_test(tests, test_exports);
     tcase_add_test(tests, test_new_root);
     tcase_add_test(tests, test_folders);
     tcase_add_test(tests, test_trees);

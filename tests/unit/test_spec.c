@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/buffer.h"
 #include "proxy/wire/spec.h"
@@ -40,8 +41,10 @@ exact(const void *bytes, size_t n)
 
 static struct fy_bytes argv[] = {{"sort", 4}, {"-k\xff", 3}, {"", 0}};
 static struct fy_bytes env[] = {{"LC_ALL=C", 8}, {"ODD", 3}};
-static struct fy_config_hash configs[] = {{{"/etc/x", 6}, {1, 2, 3}},
-                                          {{"/etc/y", 6}, {0}}};
+static struct fy_config_hash configs[] = {
+    {{"/etc/x", 6}, {1, 2, 3}, UINT64_MAX, 7},
+    {.path = {"/etc/y", 6}},
+};
 
 static struct fy_stage_spec
 stage(void)
@@ -123,6 +126,9 @@ START_TEST(a_stage_comes_back)
     ck_assert_uint_eq(back.nconfigs, 2);
     is_text(back.configs[1].path, "/etc/y");
     ck_assert_mem_eq(back.configs[0].sha256, configs[0].sha256, 32);
+    ck_assert_uint_eq(back.configs[0].inode, UINT64_MAX);
+    ck_assert_uint_eq(back.configs[0].changed, 7);
+    ck_assert_uint_eq(back.configs[1].inode, 0);
     fy_stage_spec_clear(&back);
     free(copy);
 
@@ -148,21 +154,43 @@ START_TEST(what_must_be_known_says_so)
     ck_assert_ptr_null(memmem(bytes, n, "masks", 5));
     ck_assert_ptr_null(memmem(bytes, n, "keeps-names", 11));
     ck_assert_ptr_null(memmem(bytes, n, "outputs", 7));
+    ck_assert_ptr_null(memmem(bytes, n, "exported", 8));
     free(bytes);
     struct fy_bytes output = text("/mnt/d/out");
     spec.hides_links = spec.masks = spec.keeps_names = true;
+    spec.exported = FY_EXPORTED_FOUND;
     spec.outputs = &output;
     spec.noutputs = 1;
     ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
     ck_assert_ptr_nonnull(memmem(bytes, n, "!hides-links", 12));
     ck_assert_ptr_nonnull(memmem(bytes, n, "!masks", 6));
+    ck_assert_ptr_nonnull(memmem(bytes, n, "!exported", 9));
     ck_assert_int_eq(fy_stage_spec_decode(bytes, n, &back, NULL), 0);
     ck_assert_ptr_nonnull(memmem(bytes, n, "!outputs", 8));
     ck_assert(back.hides_links && back.masks && back.keeps_names);
+    ck_assert_uint_eq(back.exported, FY_EXPORTED_FOUND);
     ck_assert_uint_eq(back.noutputs, 1);
     is_text(back.outputs[0], "/mnt/d/out");
     fy_stage_spec_clear(&back);
     free(bytes);
+}
+END_TEST
+
+START_TEST(groups_are_a_set)
+{
+    static gid_t mine[1 + 65536];
+    gid_t one[] = {7, 1000, 7, 0}, same[] = {1000, 0, 7}, other[] = {1000, 7};
+    unsigned char hash[32], again[32];
+    fy_groups_hash(one, 4, hash);
+    fy_groups_hash(same, 3, again);
+    ck_assert_mem_eq(hash, again, sizeof hash);
+    fy_groups_hash(other, 2, again);
+    ck_assert_mem_ne(hash, again, sizeof hash);
+    ck_assert_int_eq(fy_groups_own(again), 0);
+    int n = getgroups(65536, mine + 1);
+    mine[0] = getegid();
+    fy_groups_hash(mine, (size_t)n + 1, hash);
+    ck_assert_mem_eq(hash, again, sizeof hash);
 }
 END_TEST
 
@@ -172,6 +200,7 @@ START_TEST(the_others_come_back)
                              .ferry = text("0.1.0"),
                              .uid = 1000,
                              .gid = UINT32_MAX,
+                             .groups = {9, 8, 7},
                              .cores = 64,
                              .load = 0.25,
                              .spaces = true,
@@ -185,6 +214,7 @@ START_TEST(the_others_come_back)
     is_text(hello_back.ferry, "0.1.0");
     ck_assert(hello_back.filter);
     ck_assert_uint_eq(hello_back.gid, UINT32_MAX);
+    ck_assert_mem_eq(hello_back.groups, hello.groups, sizeof hello.groups);
     ck_assert_double_eq(hello_back.load, 0.25);
     ck_assert(hello_back.spaces);
     free(bytes);
@@ -519,6 +549,7 @@ main(void)
     TCase *tcase = tcase_create("spec");
     tcase_add_test(tcase, a_stage_comes_back);
     tcase_add_test(tcase, what_must_be_known_says_so);
+    tcase_add_test(tcase, groups_are_a_set);
     tcase_add_test(tcase, the_others_come_back);
     tcase_add_loop_test(tcase, odd_messages_are_refused_by_name, 0,
                         sizeof odd_results / sizeof odd_results[0]);
