@@ -417,10 +417,10 @@ go_on(struct fy_carrying *carrying)
             continue;
         }
         carrying->file++;
-        if (!upload_start(carrying, file)) {
-            fail(carrying, "no memory");
+        if (upload_start(carrying, file)) {
+            return; /* until it is sent */
         }
-        return; /* until it is sent */
+        fail(carrying, "no memory");
     }
     if (carrying->open == 0) {
         finish(carrying);

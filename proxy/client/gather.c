@@ -3,7 +3,7 @@
  * The facts about this machine's files for the request of a stage: the program's identity,
  * the files that it reads unnamed, and all that is carried to a host with another program.
  * They are read in a thread of the pool (prepare.c): a home may be on a file system that
- * does not answer.
+ * does not answer. Long because all facts are of a single structure.
  */
 #include "config.h"
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -589,7 +590,7 @@ check_words(struct check *check)
                                        check->out_reason, check->why);
 }
 
-/* Where a program may stand instead of the client's path: its system's other folders. */
+/* Folders in which a program may stand instead of the client's path. */
 static const char *const tool_folders[] = {"/usr/bin", "/bin", "/usr/local/bin",
                                            "/usr/sbin", "/sbin"};
 
@@ -635,9 +636,18 @@ fy_policy_store(struct fy_policy *policy, struct fy_buffer *why)
         return NULL;
     }
     (void)pthread_mutex_lock(&policy->lock);
+    char folder[PATH_MAX];
+    struct statvfs about;
     if (!policy->store &&
         fy_store_open(policy->home, FY_STORE_BYTES, why, &policy->store)) {
         policy->store = NULL;
+    } else if (policy->store && !policy->store_placed) {
+        policy->store_placed = true;
+        /* The home may be mounted by a client. */
+        if (fy_temporary_new(policy, folder, sizeof folder) == 0 &&
+            statvfs(folder, &about) == 0 && !(about.f_flag & ST_NOEXEC)) {
+            fy_store_set_place(policy->store, folder);
+        }
     }
     struct fy_store *store = policy->store;
     (void)pthread_mutex_unlock(&policy->lock);
@@ -685,6 +695,12 @@ carry(struct check *check, const char *program)
     struct fy_store *store = fy_policy_store(check->policy, check->why);
     if (!store) {
         return refuse(check, FY_STAGE_OTHER_TOOL, NULL, NULL, NULL);
+    }
+    for (unsigned i = 0; i < check->nseen; i++) {
+        if (fy_store_image_is_beneath(store, check->seen[i].root.path)) {
+            return refuse(check, FY_STAGE_OTHER_TOOL, check->seen[i].mount,
+                          " shows where carried programs stand", NULL);
+        }
     }
     for (uint32_t i = 0; i < spec->ncarried; i++) {
         const struct fy_carried_file *file = &spec->carried[i];

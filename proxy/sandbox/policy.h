@@ -53,7 +53,7 @@ struct fy_namespace {
     } shown[FY_MAX_SEEN];
     unsigned nshown;
     bool executes;           /* code on the mounts and in /tmp may be run */
-    bool image;              /* its root is the store's image, not the host's */
+    bool image;              /* the root is the store's image, not the host's */
     int fds[FY_NAMESPACES];  /* user, mnt, net, ipc in this order; -1: none */
     int temporary_fd;        /* the private /tmp, O_PATH */
     uint64_t mounts_below;   /* hash of the host's mounts below the roots */
@@ -94,6 +94,7 @@ struct fy_policy {
     } system[FY_MAX_SYSTEM];
     unsigned nsystem;
     struct fy_store *store; /* opened when it is first needed */
+    bool store_placed;      /* the place of the image is chosen */
 };
 
 struct fy_sandbox {
@@ -254,7 +255,7 @@ int fy_refuse_terminal(const struct fy_stage_spec *spec,
  * none on a mount, where a file of a program's name would not run here. */
 bool fy_refuse_search(const struct fy_stage_spec *spec,
                       const struct fy_seen *seen, unsigned nseen);
-/* Whether the open file is a program of the system's that only root can change. */
+/* The open file is a program of the system's that only root can change. */
 bool fy_refuse_program(int fd);
 
 /* ---- namespace.c ------------------------------------------------------------------ */
@@ -268,7 +269,7 @@ enum fy_namespace_kind fy_namespace_kind(struct fy_policy *policy);
 void fy_namespace_drop(struct fy_policy *policy);
 /* Finds or makes the namespace of mounts, none beneath another, in the order of
  * their names; borrowed. Unless it `executes', no code on them or in /tmp is mapped,
- * as far as the kernel can. `image': the folder that is its root (store.h), or NULL.
+ * as far as the kernel can. `image': the folder that is the root (store.h), or NULL.
  * FY_ERR_UNSUPPORTED with reason. */
 int fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
                      unsigned nseen, bool executes, const char *image,

@@ -18,9 +18,9 @@
 
 enum {
     SMALL_BODY_BYTES =
-        1 << 20,             /* of a hello, a probe or a question about files */
-    STORED_BYTES = 48 << 20, /* of a file for the store */
-    RECEIVING_BYTES = 64 << 20, /* of all bodies that are not complete */
+        1 << 20, /* of a hello, a probe or a question about files */
+    STORED_BYTES = (48 << 20) + 32, /* of a file for the store, and the hash */
+    RECEIVING_BYTES = 64 << 20,     /* of all bodies that are not complete */
     LAST_SIGNAL = 64,
 };
 

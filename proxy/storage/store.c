@@ -47,6 +47,7 @@ struct fy_store {
     char path[PATH_MAX]; /* without links */
     int fd;
     uint64_t limit_bytes, bytes; /* bytes: 0 until it was counted */
+    char place[PATH_MAX];        /* of the image; "": the store's folder */
     char image[PATH_MAX + 32];   /* "": not made */
     int image_fd;                /* locked; -1 */
     struct shown {
@@ -417,11 +418,17 @@ make_image(struct fy_store *store)
 {
     char name[32];
     bool made = false;
-    for (unsigned i = 0; !made && i < TRIES; i++) {
+    if (store->place[0]) {
+        store->image_fd =
+            open(store->place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        made = store->image_fd >= 0 && fchmod(store->image_fd, 0755) == 0;
+        strcpy(store->image, made ? store->place : "");
+    }
+    for (unsigned i = 0; !made && !store->place[0] && i < TRIES; i++) {
         (void)snprintf(name, sizeof name, IMAGE "%d-%u", (int)getpid(), i);
         made = make_locked(store, name);
     }
-    if (made) {
+    if (made && !store->place[0]) {
         (void)snprintf(store->image, sizeof store->image, "%s/%s", store->path,
                        name);
     }
@@ -429,6 +436,19 @@ make_image(struct fy_store *store)
         made = make_folders(store, reserved[i], true) == 0;
     }
     return made;
+}
+
+void
+fy_store_set_place(struct fy_store *store, const char *folder)
+{
+    (void)snprintf(store->place, sizeof store->place, "%s", folder);
+}
+
+bool
+fy_store_image_is_beneath(const struct fy_store *store, const char *root)
+{
+    return fy_path_is_beneath(store->place[0] ? store->place : store->path,
+                              root);
 }
 
 const char *
@@ -440,19 +460,30 @@ fy_store_image(struct fy_store *store)
     return made ? store->image : NULL;
 }
 
-/* Copies a content where it cannot be linked. */
+/* Links a content, or copies it where it cannot be linked. One that was changed in place
+ * since it was kept is dropped: FY_ERR_NOENT. */
 static int
-copy(struct fy_store *store, const char *name, const char *path)
+show_content(struct fy_store *store, const char *path,
+             const unsigned char sha256[32], const char *name)
 {
-    size_t n;
-    int status = FY_ERR_IO;
+    unsigned char found[32];
+    size_t n = 0;
+    int status = FY_ERR_IO, to = -1;
     int from = openat(store->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     char *bytes = from < 0 ? NULL : fy_read_open(from, 1 << 30, &n);
-    int to =
-        bytes
-            ? openat(store->image_fd, path + 1,
-                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700)
-            : -1;
+    if (bytes) {
+        fy_sha256_of(bytes, n, found);
+        if (memcmp(found, sha256, sizeof found) != 0) {
+            (void)unlinkat(store->fd, name, 0);
+            status = FY_ERR_NOENT;
+        } else if (linkat(store->fd, name, store->image_fd, path + 1, 0) == 0) {
+            status = 0;
+        } else {
+            to = openat(store->image_fd, path + 1,
+                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                        0700);
+        }
+    }
     if (to >= 0) {
         status = fy_write_whole(to, bytes, n);
         status = fchmod(to, 0500) == 0 ? status : FY_ERR_IO;
@@ -506,11 +537,7 @@ show(struct fy_store *store, const char *path, const unsigned char sha256[32])
     if (make_folders(store, path, false)) {
         return FY_ERR_IO;
     }
-    int status = 0;
-    if (linkat(store->fd, name, store->image_fd, path + 1, 0) != 0) {
-        status = errno == ENOENT || errno == EEXIST ? FY_ERR_IO
-                                                    : copy(store, name, path);
-    }
+    int status = show_content(store, path, sha256, name);
     return status ? status : note(store, path, sha256);
 }
 

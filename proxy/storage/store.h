@@ -41,6 +41,12 @@ int fy_store_put(struct fy_store *store, const unsigned char sha256[32],
                  const void *bytes, size_t n,
                  struct fy_buffer *why) FY_MUST_CHECK;
 
+/* Has the image made in that folder: private, empty, removed by the caller at the end. Before
+ * fy_store_image(). */
+void fy_store_set_place(struct fy_store *store, const char *folder);
+/* Returns true if the image is or will be beneath the folder, without links, where a
+ * command that walks this folder would see it. */
+bool fy_store_image_is_beneath(const struct fy_store *store, const char *root);
 /* The image's folder, made when it is first asked for; owned by the store. NULL: it cannot
  * be made. It has the folders of every root (/proc, /dev, /sys, /tmp). */
 const char *fy_store_image(struct fy_store *store);

@@ -141,6 +141,19 @@ END
 run bare delay=0ms sed -i 's/^1$/one/' d/a/x
 equal "bare: an effect is done" "$(head -n 1 "$data/d/a/x")" one
 
+# A home that is mounted: files of ferry that come and go there would be found by some
+# commands and not by others.
+sed 's|^HOME=/root|HOME=/srv|' "$dir/there-bare" >"$dir/there-home"
+chmod 755 "$dir/there-home"
+for _ in first second; do
+    run home delay=0ms find . -type f >"$dir/out.home" 2>"$dir/err"
+done
+(cd "$data" && find . -type f) >"$dir/out"
+equal "a mounted home: the files are those of a local run" "$(sort "$dir/out.home")" \
+    "$(sort "$dir/out")"
+equal "... where the command ran" "$(grep -c '"placed": "ssh://home, carried"' "$dir/report")" 1
+rm -rf "$data/.cache"
+
 # ---- the second time ----------------------------------------------------------------------
 
 run bare delay=0ms grep -c 7 f >/dev/null
