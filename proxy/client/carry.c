@@ -440,6 +440,17 @@ fy_carry_rows(const struct fy_closure *closure,
     return closure->n;
 }
 
+/* Returns true if the host had the same programs so far: no answer is waited for. */
+static bool
+is_twin(const struct fy_tools_known *known)
+{
+    bool twin = known->n > 0;
+    for (unsigned i = 0; i < known->n; i++) {
+        twin = twin && known->rows[i].place == FY_TOOL_SAME;
+    }
+    return twin;
+}
+
 /* The only connection of the session that takes requests; NULL: there is none, or several. */
 static struct connection *
 only_connection(const struct fy_session *session)
@@ -474,7 +485,8 @@ fy_carry_wait(struct stage *stage, struct connection *connection)
     const char *identity = fy_gather_identity(stage->prepare.gather);
     char key[FY_CLOSURE_KEY_BYTES];
     fy_closure_key(closure, key);
-    bool same = fy_tools_find(&connection->tools, identity) == FY_TOOL_SAME;
+    bool same = is_twin(&connection->tools) ||
+                fy_tools_find(&connection->tools, identity) == FY_TOOL_SAME;
     if (same || fy_tools_find(&connection->tools, key) == FY_TOOL_CARRIED) {
         stage->carry.settled = true;
         stage->carry.carried = !same;
@@ -508,20 +520,19 @@ fy_carry_learn(struct stage *stage, bool accepted)
     const struct fy_gather *gather = stage->prepare.gather;
     struct fy_closure *closure = fy_gather_closure(gather);
     char key[FY_CLOSURE_KEY_BYTES];
-    if (!gather || !connection || (accepted && !stage->carry.carried)) {
+    if (!gather || !connection || !closure) {
         return;
     }
-    if (closure) {
-        fy_closure_key(closure, key);
-        fy_tools_keep(connection->session->logins, connection->name,
-                      &connection->tools, key,
-                      accepted ? FY_TOOL_CARRIED : FY_TOOL_UNKNOWN);
-    }
+    fy_closure_key(closure, key);
     if (!accepted) {
         fy_tools_keep(connection->session->logins, connection->name,
-                      &connection->tools, fy_gather_identity(gather),
-                      FY_TOOL_UNKNOWN);
+                      &connection->tools, key, FY_TOOL_UNKNOWN);
     }
+    /* A refused identity says that the host is no twin: programs are asked about. */
+    fy_tools_keep(
+        connection->session->logins, connection->name, &connection->tools,
+        accepted && stage->carry.carried ? key : fy_gather_identity(gather),
+        accepted && !stage->carry.carried ? FY_TOOL_SAME : FY_TOOL_CARRIED);
 }
 
 void

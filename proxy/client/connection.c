@@ -15,8 +15,8 @@
 
 #include "common/clock.h"
 #include "common/debug.h"
-#include "proxy/client/logins.h"
 #include "proxy/client/stage.h"
+#include "proxy/storage/logins.h"
 
 enum {
     CONNECT_SECONDS = 10,

@@ -7,8 +7,8 @@
 #ifndef FERRY_PROXY_CLIENT_CONNECTION_H
 #define FERRY_PROXY_CLIENT_CONNECTION_H
 
-#include "proxy/client/logins.h"
 #include "proxy/client/session.h"
+#include "proxy/storage/logins.h"
 
 enum connection_state {
     CONNECTION_IDLE,

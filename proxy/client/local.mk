@@ -17,8 +17,6 @@ libfyproxy_la_SOURCES += \
 	proxy/client/holders.h \
 	proxy/client/input.c \
 	proxy/client/link.c \
-	proxy/client/logins.c \
-	proxy/client/logins.h \
 	proxy/client/mappings.c \
 	proxy/client/mappings.h \
 	proxy/client/order.c \

@@ -20,7 +20,6 @@
  * flow.c        the account of its bytes: windows, credits
  * order.c       signals to those that read first
  * input.c       stdin that is sent from here
- * logins.c      how long the last login to a host took
  * link.c        which stages are joined, by what holders.c finds
  * connection.c       connections to proxies
  */

@@ -11,6 +11,8 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/index.c \
 	proxy/storage/index.h \
 	proxy/storage/loaders.c \
+	proxy/storage/logins.c \
+	proxy/storage/logins.h \
 	proxy/storage/mount_options.c \
 	proxy/storage/mount_process.c \
 	proxy/storage/mounts.c \

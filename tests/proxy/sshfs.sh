@@ -118,7 +118,7 @@ if command -v ferry >/dev/null; then
     skip "a host without ferry says so" "ferry is installed"
 else
     equal "a host without ferry says so" "$(mounted greet "$point")" \
-        "ferry is not installed there"
+        "ferry is not installed there: ferry deploy HOST copies it to its ~/.cache/ferry"
 fi
 mount_there "$work/again" ",follow_symlinks" 2>/dev/null
 empty "a mount that follows links is left alone" \

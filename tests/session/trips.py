@@ -29,7 +29,8 @@ SCRIPTS = [
 ]
 # The first command: since its session began. The greeting is as late as an answer.
 FIRST = [
-    ("the first command, of an unknown host", "wc -l s > $HERE/o", 2),
+    # It is asked whether it has the same program, too.
+    ("the first command, of an unknown host", "wc -l s > $HERE/o", 3),
     ("the first command, of a known host", "wc -l s > $HERE/o", 1),
     ("a first pipeline, of a known host", "wc -l s | cat > $HERE/o", 1),
     ("a first command with an effect", "touch made", 2),

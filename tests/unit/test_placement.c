@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/client/cost.c: where a stage would end sooner; proxy/client/logins.c: hosts that
+ * proxy/client/cost.c: where a stage would end sooner; proxy/storage/logins.c: hosts that
  * have answered before.
  */
 #include "config.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "proxy/client/cost.h"
-#include "proxy/client/logins.h"
+#include "proxy/storage/logins.h"
 #include "tests/unit/runner.h"
 
 static const struct fy_cost_host lan = {.rtt_seconds = 0.5e-3,

@@ -5,8 +5,8 @@
  * that what only reads is sent to it while ssh logs in. No files where `prefix' (the
  * beginning of their paths) is NULL. Any thread.
  */
-#ifndef FERRY_PROXY_CLIENT_LOGINS_H
-#define FERRY_PROXY_CLIENT_LOGINS_H
+#ifndef FERRY_PROXY_STORAGE_LOGINS_H
+#define FERRY_PROXY_STORAGE_LOGINS_H
 
 /* Seconds; 0: the host never answered, or its file cannot be used. */
 double fy_login_last(const char *prefix, const char *host);
@@ -36,6 +36,7 @@ struct fy_tools_known {
 /* Empty where nothing is known. */
 void fy_tools_load(const char *prefix, const char *host,
                    struct fy_tools_known *out);
+/* Returns the place of the program with that identity, or of the closure with that key. */
 enum fy_tool_place fy_tools_find(const struct fy_tools_known *known,
                                  const char *identity);
 /* Also in the file; FY_TOOL_UNKNOWN: forgets it. */

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "proxy/client/logins.h"
+#include "proxy/storage/logins.h"
 
 #include <fcntl.h>
 #include <limits.h>
