@@ -19,25 +19,6 @@ enum {
     ETAB_MAX_BYTES = 4 << 20,
 };
 
-/* Octal escapes of etab, in place. */
-static void
-unescape(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from; to++) {
-        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' &&
-            from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
-            from[3] <= '7') {
-            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 |
-                         (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-}
-
 /* Returns true if no option maps this user to another, nor forbids the writes. */
 static bool
 options_allow(char *options, bool writes, bool root)
@@ -75,7 +56,7 @@ fy_exports_look(char *etab, const char *root, bool writes, bool is_root)
             continue;
         }
         *client = *end = '\0';
-        unescape(line);
+        fy_path_unescape(line);
         size_t n = strlen(line);
         if (n < longest || !fy_path_is_beneath(root, line)) {
             continue;

@@ -27,25 +27,6 @@ enum {
     LONGEST_S = 3600    /* a longer one cannot be waited for */
 };
 
-/* Octal escapes of mountinfo, in place. */
-static void
-unescape(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from; to++) {
-        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' &&
-            from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
-            from[3] <= '7') {
-            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 |
-                         (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-}
-
 static bool
 has_ro(const char *options)
 {
@@ -83,10 +64,10 @@ parse_line(char *line, struct fy_mount_line *out)
     out->source = words[dash + 2];
     out->options = words[dash + 3];
     out->read_only = has_ro(words[5]) || has_ro(words[dash + 3]);
-    unescape(words[3]);
-    unescape(words[4]);
-    unescape(words[dash + 1]);
-    unescape(words[dash + 2]);
+    fy_path_unescape(words[3]);
+    fy_path_unescape(words[4]);
+    fy_path_unescape(words[dash + 1]);
+    fy_path_unescape(words[dash + 2]);
     return out->point[0] == '/'; /* else nothing of the program's names it */
 }
 
