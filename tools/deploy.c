@@ -51,6 +51,8 @@ static const char install[] =
     "fail \"it cannot run here: $t\"; "
     "[ \"$t\" = \"ferry $v\" ] || fail \"it says $t\"; "
     "rm -rf \"$r\" && mv \"$n\" \"$r\" || fail \"cannot replace $r\"; "
+    "if [ -d \"$r/${n##*/}\" ]; then n=\"$r/${n##*/}\"; "
+    "fail \"another copy came at the same time\"; fi; "
     "printf \"#\\041/bin/sh\\n"
     "r=\\\"\\${XDG_CACHE_HOME:-\\$HOME/.cache}/ferry/ferry-$v\\\"\\n"
     "exec \\\"\\$r/$l\\\" --library-path \\\"\\$r/lib\\\" "

@@ -256,6 +256,13 @@ equal "... to a home of an odd name: it runs there" \
     "$(cat "$dir/err") $(grep -c '"placed": "ssh://box, carried"' "$dir/report")" " 1"
 rm -rf "$root/root/a "* "$dir/cache"/*
 equal "... leaves nothing half done" "$(find "$root/root/.cache" -name 'new-*')" ""
+# Another copy comes between the removal of the old one and the move: as if nothing were removed.
+mv "$root/bin/rm" "$root/bin/rm.kept"
+cp -L /bin/true "$root/bin/rm"
+"$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
+equal "ferry deploy beside another: it is said" \
+    "$? $(grep -c 'another copy came at the same time' "$dir/err")" "1 1"
+mv "$root/bin/rm.kept" "$root/bin/rm"
 "$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy --remove" "$? $(cat "$dir/err") $(find "$root/root/.cache" -type f)" "0  "
 # A login shell takes quotes and ! in its own way, csh even in single quotes.
