@@ -6,6 +6,8 @@
  */
 #include "config.h"
 
+#include <complex.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "tests/fakecuda/blas.h"
@@ -307,23 +309,6 @@ blas_use_vector(struct blas_call *call, const void *address, int64_t n,
     return status;
 }
 
-const char blas_op[] = "NTC";
-const char blas_fill[] = "LU";
-const char blas_side[] = "LR";
-const char blas_diag[] = "NU";
-
-bool
-blas_is_op(int trans)
-{
-    return trans >= CUBLAS_OP_N && trans <= CUBLAS_OP_C;
-}
-
-bool
-blas_is_binary(int value)
-{
-    return value == 0 || value == 1;
-}
-
 struct job {
     struct blas_call call;
     const struct blas_routine *routine;
@@ -369,6 +354,48 @@ fetch_scalar(const void *from, void *to, size_t bytes)
     return CUDA_SUCCESS;
 }
 
+/* Puts a result on the host, or on the device by pointer mode. */
+static int
+give_answer(const struct blas_call *call, const void *value, size_t bytes)
+{
+    void *to = call->device_scalars
+                   ? fakecuda_at((uintptr_t)call->result, bytes)
+                   : call->result;
+
+    if (to == NULL) {
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    memcpy(to, value, bytes);
+    return CUDA_SUCCESS;
+}
+
+static int
+run(struct blas_call *call, const struct blas_routine *routine)
+{
+    union {
+        max_align_t any;
+        int64_t index;
+        double complex element;
+    } value;
+    int result, index;
+
+    if (routine->run != NULL) {
+        return routine->run(call);
+    }
+    result = blas_call_fortran(call, routine, &value);
+    if (result != CUDA_SUCCESS || routine->answer == BLAS_NO_ANSWER) {
+        return result;
+    }
+    if (routine->answer == BLAS_INDEX && call->integer_bytes == sizeof(int)) {
+        index = (int)value.index;
+        return give_answer(call, &index, sizeof(index));
+    }
+    return give_answer(call, &value,
+                       routine->answer == BLAS_INDEX
+                           ? sizeof(value.index)
+                           : scalar_bytes(call, routine->answer == BLAS_REAL));
+}
+
 static int
 run_job(void *argument)
 {
@@ -398,7 +425,7 @@ run_job(void *argument)
         *workspace = stamp;
     }
     fakecuda_pause();
-    result = job->routine->run(call);
+    result = run(call, job->routine);
     for (size_t i = 0; i < call->n_uses && fakecuda_is_wrong(call->name); i++) {
         if (call->uses[i].write && call->uses[i].address != call->workspace) {
             fakecuda_spoil(call->uses[i].address, blas_bytes(call));
@@ -437,6 +464,12 @@ issue(struct blas_call *call, const struct blas_routine *routine)
                              scalar_bytes(call, routine->real_beta));
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
+        call->vector = routine->vector;
+        status = routine->answer != BLAS_NO_ANSWER && call->result == NULL
+                     ? CUBLAS_STATUS_INVALID_VALUE
+                     : blas_check_arguments(call, routine->arguments);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && routine->check != NULL) {
         status = routine->check(call);
     }
     if (status != CUBLAS_STATUS_SUCCESS) {
@@ -454,20 +487,21 @@ issue(struct blas_call *call, const struct blas_routine *routine)
     job = (struct job){*call, routine};
     status = fakecuda_submit(call->handle->stream, call->name, run_job, &job,
                              sizeof(job), call->uses, call->n_uses);
-    if (status == CUDA_SUCCESS && routine->answers && !call->device_scalars) {
+    if (status == CUDA_SUCCESS && routine->answer != BLAS_NO_ANSWER &&
+        !call->device_scalars) {
         status = fakecuda_drain(call->handle->stream);
     }
     return fakecuda_status(FAKE_CUBLAS, status);
 }
 
 cublasStatus_t
-blas_issue(struct blas_call *call, const struct blas_routine *routine)
+blas_issue(struct blas_call *call, const char *family)
 {
     struct fake_call gate;
     int status = fakecuda_enter(&gate, call->name, FAKE_CUBLAS, FAKE_CONTEXT);
 
     if (status == 0) {
-        status = issue(call, routine);
+        status = issue(call, blas_routine(family));
     }
     return fakecuda_leave(&gate, status);
 }

@@ -28,7 +28,7 @@ struct blas_call {
 
     /* Set by the issue and the check. */
     unsigned char alpha_value[16], beta_value[16];
-    bool device_scalars;
+    bool device_scalars, vector;
     uint64_t workspace;
     size_t workspace_bytes;
     bool default_workspace;
@@ -36,11 +36,23 @@ struct blas_call {
     size_t n_uses;
 };
 
+/* Fortran's result, which goes to call->result. */
+enum blas_answer {
+    BLAS_NO_ANSWER,
+    BLAS_ELEMENT,
+    BLAS_REAL,
+    BLAS_INDEX
+};
+
 struct blas_routine {
-    int (*check)(struct blas_call *call); /* a cublasStatus_t */
-    int (*run)(struct blas_call *call);   /* a CUresult */
+    const char *name;                     /* family of cublas_routines.rows */
+    const char *fortran;                  /* as netlib_routine() takes it */
+    const char *arguments;                /* as arguments.c takes it */
     bool real_alpha, real_beta;           /* of the element's real type */
-    bool answers; /* waits for its result when that is on the host */
+    bool vector;                          /* n may be negative: nothing to do */
+    enum blas_answer answer;              /* waited for if it is on the host */
+    int (*check)(struct blas_call *call); /* further checks, or NULL */
+    int (*run)(struct blas_call *call);   /* instead of Fortran's, or NULL */
 };
 
 struct fake_blas {
@@ -51,9 +63,17 @@ struct fake_blas {
     size_t workspace_bytes;
 };
 
-/* The whole of a routine: gate, checks, the stream. */
-cublasStatus_t blas_issue(struct blas_call *call,
-                          const struct blas_routine *routine);
+/* Carries out a call of the family: gate, checks, the stream. */
+cublasStatus_t blas_issue(struct blas_call *call, const char *family);
+
+const struct blas_routine *blas_routine(const char *family);
+
+/* Checks arguments and notes the memory that they use: a cublasStatus_t. */
+int blas_check_arguments(struct blas_call *call, const char *arguments);
+
+/* Calls the reference BLAS: a CUresult. answer may be NULL if it has none. */
+int blas_call_fortran(struct blas_call *call,
+                      const struct blas_routine *routine, void *answer);
 
 /* Bytes of an element of the call's type. */
 size_t blas_bytes(const struct blas_call *call);
@@ -69,61 +89,5 @@ int blas_use_vector(struct blas_call *call, const void *address, int64_t n,
 
 /* Inside run: the operand's bytes; empty operands have some address as well. */
 void *blas_at(const void *address);
-
-/* Whether arguments are of their enums. */
-bool blas_is_op(int trans);
-bool blas_is_binary(int value); /* side, fill mode, diagonal */
-
-/* Their letters, as Fortran wants them. */
-extern const char blas_op[], blas_fill[], blas_side[], blas_diag[];
-
-extern const struct blas_routine blas_gemm;
-extern const struct blas_routine blas_gemm_strided;
-extern const struct blas_routine blas_gemm_batched;
-extern const struct blas_routine blas_symm;
-extern const struct blas_routine blas_hemm;
-extern const struct blas_routine blas_syrk;
-extern const struct blas_routine blas_herk;
-extern const struct blas_routine blas_syr2k;
-extern const struct blas_routine blas_her2k;
-extern const struct blas_routine blas_trmm;
-extern const struct blas_routine blas_trsm;
-extern const struct blas_routine blas_geam;
-extern const struct blas_routine blas_gemv;
-extern const struct blas_routine blas_symv;
-extern const struct blas_routine blas_hemv;
-extern const struct blas_routine blas_trmv;
-extern const struct blas_routine blas_trsv;
-extern const struct blas_routine blas_ger;
-extern const struct blas_routine blas_geru;
-extern const struct blas_routine blas_gerc;
-extern const struct blas_routine blas_syr;
-extern const struct blas_routine blas_her;
-extern const struct blas_routine blas_syr2;
-extern const struct blas_routine blas_her2;
-extern const struct blas_routine blas_gbmv;
-extern const struct blas_routine blas_sbmv;
-extern const struct blas_routine blas_hbmv;
-extern const struct blas_routine blas_spmv;
-extern const struct blas_routine blas_hpmv;
-extern const struct blas_routine blas_tbmv;
-extern const struct blas_routine blas_tbsv;
-extern const struct blas_routine blas_tpmv;
-extern const struct blas_routine blas_tpsv;
-extern const struct blas_routine blas_spr;
-extern const struct blas_routine blas_hpr;
-extern const struct blas_routine blas_spr2;
-extern const struct blas_routine blas_hpr2;
-extern const struct blas_routine blas_axpy;
-extern const struct blas_routine blas_scal;
-extern const struct blas_routine blas_rscal;
-extern const struct blas_routine blas_copy;
-extern const struct blas_routine blas_swap;
-extern const struct blas_routine blas_dot;
-extern const struct blas_routine blas_dotu;
-extern const struct blas_routine blas_dotc;
-extern const struct blas_routine blas_nrm2;
-extern const struct blas_routine blas_asum;
-extern const struct blas_routine blas_amax;
 
 #endif

@@ -88,6 +88,7 @@ def routine_source(what, path):
             out.append(f"{result} {name}({parameters});")
         else:
             fields = ",\n        ".join(f".{one} = {one}" for one in names)
+            routine = f'"{family}"' if blas else f"&solver_{family}"
             if blas:
                 fields = f".integer_bytes = {width},\n        " + fields
             out.append(f"""
@@ -99,7 +100,7 @@ FAKE_EXPORT {result} {name}({parameters});
         .type = '{letter}',
         {fields}}};
 
-    return {part}_issue(&call, &{part}_{family});
+    return {part}_issue(&call, {routine});
 }}""")
     print("\n".join(out))
 

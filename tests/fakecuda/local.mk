@@ -86,17 +86,16 @@ tests_fakecuda_libcuda_la_LIBADD = -ldl
 nodist_tests_fakecuda_libcublas_la_SOURCES = tests/fakecuda/cublas_calls.c \
 	tests/fakecuda/cublas_routines.c tests/fakecuda/cublas_rows.h
 tests_fakecuda_libcublas_la_SOURCES = \
+	tests/fakecuda/arguments.c \
 	tests/fakecuda/blas.c \
 	tests/fakecuda/blas.h \
-	tests/fakecuda/blas1.c \
-	tests/fakecuda/blas2.c tests/fakecuda/blas2_packed.c \
-	tests/fakecuda/blas3.c \
+	tests/fakecuda/blas_table.c \
 	tests/fakecuda/cublas_abi.h \
 	tests/fakecuda/netlib.c \
 	tests/fakecuda/netlib.h
-tests_fakecuda_libcublas_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libcublas_la_CFLAGS = $(FAKECUDA_CFLAGS) $(FFI_CFLAGS)
 tests_fakecuda_libcublas_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 13:0:0
-tests_fakecuda_libcublas_la_LIBADD = tests/fakecuda/libcuda.la -ldl
+tests_fakecuda_libcublas_la_LIBADD = tests/fakecuda/libcuda.la $(FFI_LIBS) -ldl
 
 nodist_tests_fakecuda_libcusolver_la_SOURCES = tests/fakecuda/cusolver_calls.c \
 	tests/fakecuda/cusolver_routines.c tests/fakecuda/cusolver_rows.h

@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "tests/fakecuda/core.h"
@@ -48,11 +48,20 @@ open_libraries(void)
 void *
 netlib_routine(const char *pattern, char type)
 {
+    bool complex = type == 'C' || type == 'Z';
     char name[32];
+    size_t n = 0;
     void *found = NULL;
 
     (void)pthread_once(&once, open_libraries);
-    (void)snprintf(name, sizeof(name), "%c%s", tolower(type), pattern + 1);
+    for (; *pattern != '\0' && n < sizeof(name) - 1; pattern++) {
+        if (*pattern != '%') {
+            name[n++] = *pattern == '?' ? (char)tolower(type) : *pattern;
+        } else if (complex) {
+            name[n++] = type == 'C' ? 's' : 'd';
+        }
+    }
+    name[n] = '\0';
     for (size_t i = 0; i < 2 && found == NULL; i++) {
         found = library[i] == NULL ? NULL : dlsym(library[i], name);
     }

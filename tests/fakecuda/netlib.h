@@ -7,8 +7,9 @@
 #ifndef FERRY_TESTS_FAKECUDA_NETLIB_H
 #define FERRY_TESTS_FAKECUDA_NETLIB_H
 
-/* A Fortran routine of BLAS or LAPACK whose name begins with the letter of the
- * type ("?gemm_", 'D'); NULL when there is no such library or name. */
+/* Returns a Fortran routine of BLAS or LAPACK, NULL if there is no such library or
+ * name. '?' in its name is the letter of the type, '%' that of a complex type's real
+ * one and nothing for real types: "?gemm_", "%?nrm2_". */
 void *netlib_routine(const char *pattern, char type);
 
 #endif
