@@ -9,14 +9,16 @@
 /* Nanoseconds of CLOCK_MONOTONIC. Any thread, any process, signal handlers. */
 uint64_t fy_clock_ns(void);
 
-/* The same in seconds. */
+/* Returns CLOCK_MONOTONIC in seconds. Any thread, any process, signal
+ * handlers. */
 static inline double
 fy_clock_seconds(void)
 {
     return 1e-9 * (double)fy_clock_ns();
 }
 
-/* The same in whole milliseconds. */
+/* Returns CLOCK_MONOTONIC in whole milliseconds. Any thread, any process,
+ * signal handlers. */
 static inline int64_t
 fy_clock_ms(void)
 {

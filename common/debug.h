@@ -31,8 +31,8 @@ enum fy_room {
     FY_ROOM_DEVICE,   /* devices opened and closed, copies */
     FY_ROOM_CLIENT,   /* the session: connections, stages */
     FY_ROOM_WIRE,     /* requests, answers, bytes */
-    FY_ROOM_STORAGE,  /* mounts, what they remember */
-    FY_ROOM_SANDBOX,  /* what confines a command at a proxy */
+    FY_ROOM_STORAGE,  /* mounts and their caches */
+    FY_ROOM_SANDBOX,  /* confinement of commands at a proxy */
     FY_ROOM_SERVER,   /* the proxy: stages */
     FY_ROOM_COMMAND,  /* the command ferry */
     FY_ROOM_COUNT,
@@ -47,11 +47,12 @@ extern uint32_t fy_debug_mask __attribute__((visibility("hidden")));
  */
 void fy_debug_start(uint32_t mask, const char *path);
 
-/* For the macro. Keeps errno; what fy_lines_append() says of threads and signals. */
+/* Writes a line; for fy_debug() alone. Keeps errno. Threads and signals: as
+ * fy_lines_append(). */
 void fy_debug_line(enum fy_room room, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* Whether a room is on: for messages that cost something to make. */
+/* Returns true if a room is on: for messages that are costly to make. */
 #define fy_debugs(room)                                                   \
     __builtin_expect((__atomic_load_n(&fy_debug_mask, __ATOMIC_RELAXED) & \
                       UINT32_C(1) << FY_ROOM_##room) != 0,                \
@@ -66,15 +67,15 @@ void fy_debug_line(enum fy_room room, const char *format, ...)
         }                                               \
     } while (0)
 
-/* What cannot be otherwise: the process aborts in builds with sanitizers, which tests
- * run; elsewhere nothing happens. */
+/* Aborts if the condition is false, in builds with sanitizers (which tests
+ * run); does nothing in others. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define fy_debug_expect(condition) ((condition) ? (void)0 : abort())
 #else
 #define fy_debug_expect(condition) ((void)(condition))
 #endif
 
-/* Where lines go; NULL: nowhere. Borrowed. */
+/* Returns the path of the log, NULL if there is none. Borrowed. */
 const char *fy_debug_file(void);
 
 /* The word of a room. Static storage. */

@@ -34,7 +34,8 @@ fy_hash_text(uint64_t hash, const char *text)
     return fy_hash_bytes(hash, text, strlen(text));
 }
 
-/* Eight bytes at a time: two halves do not give what the whole gives. */
+/* Hashes eight bytes at a time: the hash of two halves differs from that of
+ * the whole. */
 static inline uint64_t
 fy_hash_words(uint64_t hash, const void *bytes, size_t n)
 {

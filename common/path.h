@@ -29,8 +29,9 @@ fy_path_name(const char *path)
  * with errno. */
 DIR *fy_folder_open(int at, const char *path);
 
-/* Whether the path is the folder or beneath it, by their texts: both absolute and
- * without "." and ".."; slashes at the folder's end do not count. */
+/* Returns true if the path is the folder or beneath it, judged by their
+ * texts: both absolute and without "." and ".."; slashes at the folder's end
+ * do not count. */
 bool fy_path_is_beneath(const char *path, const char *folder);
 
 /*

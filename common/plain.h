@@ -13,7 +13,8 @@
  * end); 0: none is there. Any thread; safe in signal handlers. */
 size_t fy_utf8_bytes(const char *text);
 
-/* The same; 0 also for a control character. */
+/* Returns the bytes of the well-formed UTF-8 character at `text', and 0 also
+ * for a control character. */
 size_t fy_plain_bytes(const char *text);
 
 /* Puts '?' in the place of each byte of `text' that is not plain, but for those

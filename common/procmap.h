@@ -20,7 +20,7 @@ struct fy_procmap {
 
 #define FY_PROCMAP_QUERY _IOWR('f', 17, struct fy_procmap)
 
-/* Of vma_flags and query_flags; the last two of query_flags. */
+/* Bits of vma_flags and query_flags; the last two of query_flags alone. */
 enum {
     FY_PROCMAP_READABLE = 1,
     FY_PROCMAP_WRITABLE = 2,

@@ -19,8 +19,8 @@ struct fy_record_row { /* one per row of model->functions */
     uint64_t declined[32]; /* by enum fy_reason */
     uint64_t bytes_in, bytes_out, chunks, lower_bound_bytes;
     uint64_t original_ns, device_ns;
-    uint64_t trials, trial_ns; /* calls on the side that seemed slower, to learn
-                                * of it; what that has cost */
+    uint64_t trials, trial_ns; /* calls on the side that seemed slower, made
+                                * to learn its time; their cost in ns */
 };
 
 struct fy_record {

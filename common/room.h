@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether a file of so many bytes is within the limit. Any thread; keeps errno. */
+/* Returns true if a file of so many bytes is within the limit. Any thread;
+ * keeps errno. */
 bool fy_may_write(uint64_t bytes);
 
 #endif

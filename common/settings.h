@@ -27,7 +27,7 @@ enum {
     FY_SETTINGS_MOUNTS_BYTES = 16 * 1024, /* all of them, with the NUL */
 };
 
-/* What a thunk does with a call. The numbers are the text's. */
+/* How a thunk treats a call. The numbers stand in the text of settings. */
 enum fy_mode {
     FY_MODE_NEVER = 0,       /* straight to the original */
     FY_MODE_ASK = 1,         /* `worth', then the engine decides */
@@ -66,7 +66,7 @@ struct fy_settings {
     bool discover;   /* look for remote mounts in mountinfo */
 };
 
-/* Where a setting may come from. */
+/* Sources that a setting may come from. */
 enum fy_setting_flag {
     FY_SETTING_WIRE = 1 << 0, /* the environment text */
     FY_SETTING_USER = 1 << 1, /* ferry.conf */
@@ -80,7 +80,7 @@ struct fy_setting {
     size_t offset;       /* of its field in struct fy_settings */
     /* Writes the field at `field' from `value'; says why not in `why'. */
     int (*parse)(const char *value, void *field, struct fy_buffer *why);
-    /* Appends the field's value; what parse() reads back. */
+    /* Appends the field's value in the form that parse() reads. */
     void (*print)(const void *field, struct fy_buffer *to);
 };
 
@@ -107,9 +107,10 @@ int fy_settings_encode(const struct fy_settings *settings, char *out,
                        size_t capacity) FY_MUST_CHECK;
 
 /*
- * Defaults, then what `text' says (NULL means ""). Names that this build does
- * not know are skipped: the text may be of a newer one. FY_ERR_INVALID when a
- * value is malformed; *out then has the rest, and `why' (may be NULL) the cause.
+ * Fills *out with the defaults, then with the settings in `text' (NULL means
+ * ""). Skips names that this build does not know, because the text may be of a
+ * newer build. FY_ERR_INVALID if a value is malformed; *out then has the other
+ * values, and `why' (may be NULL) the cause.
  */
 int fy_settings_decode(const char *text, struct fy_settings *out,
                        struct fy_buffer *why) FY_MUST_CHECK;

@@ -21,10 +21,10 @@ struct fy_sha256 {
 void fy_sha256_start(struct fy_sha256 *hash);
 /* Appends n bytes to the message. */
 void fy_sha256_add(struct fy_sha256 *hash, const void *bytes, size_t n);
-/* Of all that was added; `hash' is used up. */
+/* Returns the hash of all that was added; `hash' is used up. */
 void fy_sha256_end(struct fy_sha256 *hash, unsigned char out[32]);
 
-/* Of n bytes at once. */
+/* Hashes n bytes at once. */
 void fy_sha256_of(const void *bytes, size_t n, unsigned char out[32]);
 
 /*

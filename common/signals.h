@@ -14,7 +14,7 @@ fy_signals_block(sigset_t *before)
     (void)pthread_sigmask(SIG_BLOCK, &all, before);
 }
 
-/* The mask is what it was; what waited is delivered. */
+/* Restores the mask, and delivers the signals that waited. */
 static inline void
 fy_signals_restore(const sigset_t *before)
 {

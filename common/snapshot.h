@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the exec wrappers of the shim need to know of a session, in one block
- * that ferry run writes into a file and every process maps read-only at its
- * first exec: the names of annotated commands, the mounts, where the stub and
- * the session are. Offsets are from the block's start; strings end in NUL.
+ * The session's data for the exec wrappers of the shim, in one block that
+ * ferry run writes into a file and every process maps read-only at its first
+ * exec: the names of annotated commands, the mounts, the paths of the stub and
+ * of the session's socket. Offsets are from the block's start; strings end in
+ * NUL.
  *
- * Reading it needs no libc, no lock and no memory: safe in vfork children and
- * signal handlers. `active' alone changes after it was published.
+ * Reading the block needs no libc, no lock and no memory: safe in vfork
+ * children and signal handlers. `active' alone changes after the block was
+ * published.
  */
 #ifndef FERRY_COMMON_SNAPSHOT_H
 #define FERRY_COMMON_SNAPSHOT_H

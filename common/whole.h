@@ -13,7 +13,8 @@
 
 /* Exactly n bytes. FY_ERR_IO: an error, or fewer before the end. */
 int fy_read_whole(int fd, void *to, size_t n) FY_MUST_CHECK;
-/* The same from the offset `at', which pread(2) takes. */
+/* Reads exactly n bytes from the offset `at' by pread(2). FY_ERR_IO: an
+ * error, or fewer before the end. */
 int fy_read_whole_at(int fd, uint64_t at, void *to, size_t n) FY_MUST_CHECK;
 /* Exactly n bytes. FY_ERR_IO, with errno unless write(2) took none; some may be
  * written then. A broken pipe raises SIGPIPE. */
@@ -25,7 +26,8 @@ int fy_read_most(int fd, void *to, size_t n, size_t *out_n) FY_MUST_CHECK;
 /* A whole file. Returns new, NUL-terminated, or NULL with errno set: EFBIG
  * beyond the limit. */
 char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);
-/* The same of an open file, which it takes. */
+/* Reads a whole open file and closes it. Returns new text, or NULL, as
+ * fy_read_file(). */
 char *fy_read_open(int fd, size_t limit_bytes, size_t *out_bytes);
 
 #endif

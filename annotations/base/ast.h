@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parser makes of annotation text: lists of declarations, still with
- * the placeholders of families in their names. Lives in the arena of one
- * compilation; lists are in the order of the text.
+ * Result of the parser: lists of declarations, still with the placeholders of
+ * families in their names. Lives in the arena of one compilation; lists are in
+ * the order of the text.
  */
 #ifndef FERRY_ANNOTATIONS_BASE_AST_H
 #define FERRY_ANNOTATIONS_BASE_AST_H
@@ -154,7 +154,7 @@ struct ast_statement {
     struct ast_name name;  /* LET, BLOCKED's algorithm, MAKES; ON: the device */
     struct ast_name word;  /* REQUIRE's reason; ON: the function */
     struct ast_name file;  /* ON: of a kernel; text NULL: none */
-    struct ast_expr *base; /* MAP: what is written: a place */
+    struct ast_expr *base; /* MAP: the place that is written */
     uint8_t access;        /* OPERAND: enum fy_access */
     struct ast_expr *expr; /* value, condition, operand's base, call, OPAQUE */
     struct ast_names *names; /* AMBIGUOUS, BLOCKED using, FREES */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings about annotation text: where, what, and what to do about it. The
- * list keeps its own copies, it outlives the texts it is about.
+ * Findings about annotation text: the place, the fault, and a hint for its
+ * author. The list keeps its own copies, so it outlives the texts.
  */
 #ifndef FERRY_ANNOTATIONS_BASE_DIAGNOSTICS_H
 #define FERRY_ANNOTATIONS_BASE_DIAGNOSTICS_H
@@ -54,9 +54,9 @@ enum {
 struct fy_diagnostic;
 
 /*
- * Adds a finding; a second one of the same severity that begins at the same
- * place is dropped (rows of a family repeat what is wrong with all of them).
- * Returns it for a hint (borrowed until the next call), or NULL when dropped.
+ * Adds a finding; drops a second one of the same severity that begins at the
+ * same place, because the rows of a family repeat their common faults. Returns
+ * the finding for a hint (borrowed until the next call), or NULL if dropped.
  */
 struct fy_diagnostic *fy_diagnostics_add(struct fy_diagnostics *diagnostics,
                                          enum fy_severity severity,
@@ -64,10 +64,10 @@ struct fy_diagnostic *fy_diagnostics_add(struct fy_diagnostics *diagnostics,
                                          const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Whether there are so many errors that the compiler stops looking for more. */
+/* Returns true if there are so many errors that the compiler stops. */
 int fy_diagnostics_full(const struct fy_diagnostics *diagnostics);
 
-/* Says what to do about it; `diagnostic' may be NULL. */
+/* Adds a hint for the author; `diagnostic' may be NULL. */
 void fy_diagnostic_hint(struct fy_diagnostic *diagnostic, const char *format,
                         ...) __attribute__((format(printf, 2, 3)));
 

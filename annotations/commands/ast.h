@@ -42,7 +42,7 @@ struct cmd_condition {
     int64_t number;
 };
 
-enum cmd_argument { /* what a spelling takes */
+enum cmd_argument { /* argument of a spelling */
     CMD_ARGUMENT_NONE,
     CMD_ARGUMENT_NEXT,     /* attached or the next word */
     CMD_ARGUMENT_EQUALS,   /* [=VALUE]: attached only, after '=' */
@@ -104,7 +104,7 @@ enum cmd_statement_kind {
     CMD_READS,   /* a folder: words */
     CMD_CONFIGS, /* files: words */
     CMD_CARRIES, /* files of the program's own: words */
-    CMD_WRITES,  /* likewise; then what of it */
+    CMD_WRITES,  /* CMD_READS for writing; then the form of the write */
     CMD_WORK,
     CMD_SPLIT,
     CMD_MERGE,
@@ -147,8 +147,8 @@ struct cmd_block {
 };
 
 /*
- * The block whose text `raw' is, or NULL after an error that leaves none. What
- * is wrong is in `diagnostics'. Leaves by arena's longjmp without memory.
+ * Returns the block of the text `raw', or NULL after an error that leaves
+ * none. Errors go to `diagnostics'. Leaves by arena's longjmp without memory.
  */
 struct cmd_block *fy_command_parse(struct fy_arena *arena,
                                    struct fy_diagnostics *diagnostics,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One compilation of command blocks: what check.c (blocks),
- * declare.c (flags, options, operands) and resolve.c
- * (conditions) share.
+ * State of one compilation of command blocks, shared by check.c (blocks),
+ * declare.c (flags, options, operands) and resolve.c (conditions).
  */
 #ifndef FERRY_ANNOTATIONS_COMMANDS_CHECK_H
 #define FERRY_ANNOTATIONS_COMMANDS_CHECK_H
@@ -37,15 +36,15 @@ void fy_command_too_many(struct fy_command_check *check, struct fy_span span,
 
 /* ---- declare.c ---- */
 
-/* Counts what the statements declare, and makes room for all that was counted
- * at once, so that the tables need not grow. */
+/* Counts the declarations of the statements, and makes room for all that
+ * were counted at once, so that the tables need not grow. */
 void fy_command_expect(struct fy_command_check *check,
                        const struct cmd_statement *statements);
 void fy_command_reserve(struct fy_command_check *check);
 /* The order of `count' texts by strcmp(); those that are equal as they come. */
 void fy_command_sort(const char *const *texts, unsigned count, uint16_t *order);
-/* What a flag, option, number or operand statement declares; its conditions
- * come later (fy_command_clauses). */
+/* Declares the flag, option, number or operand of a statement; the
+ * conditions come later (fy_command_clauses). */
 void fy_command_declare(struct fy_command_check *check,
                         const struct cmd_statement *statement);
 /* The conditions of its clauses; slots from *slot on, in the same order. */
@@ -68,7 +67,8 @@ void fy_command_variable(struct fy_command_check *check, struct ast_name name);
 /* `runs' and `until' among the clauses of one value. */
 void fy_command_take_run(struct fy_command_check *check, struct fy_slot *slot,
                          const struct cmd_value *value);
-/* Whether a command may stand there; `is_alone': as its option's only value. */
+/* Checks that a command may stand there; `is_alone': as its option's only
+ * value. */
 void fy_command_check_run(struct fy_command_check *check,
                           const struct fy_slot *slot, bool is_alone);
 
@@ -87,16 +87,17 @@ void fy_command_first_conditions(struct fy_command_check *check);
 
 /* ---- check.c ---- */
 
-/* A block with what it inherits, for names that begin with `first'. */
+/* Returns a block with the statements that it inherits, for names that begin
+ * with `first'. */
 const struct fy_block *fy_command_block(struct fy_command_check *check,
                                         const struct cmd_block *own,
                                         const char *first, bool is_sub);
 
 /* ---- names.c ---- */
 
-/* Whether a block has a name that begins with that word. */
+/* Returns true if a block has a name that begins with that word. */
 bool fy_command_is_for(const struct cmd_block *block, const char *word);
-/* Compiles `blocks' into the empty set. What is wrong is in `diagnostics'. */
+/* Compiles `blocks' into the empty set. Errors go to `diagnostics'. */
 void fy_command_check_all(struct fy_arena *scratch,
                           struct fy_diagnostics *diagnostics,
                           struct cmd_block *blocks, struct fy_commands *set);

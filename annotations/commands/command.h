@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands: what one invocation of an annotated command reads, writes and
- * means. Compiled from the `command' blocks of *.ferry files (ferry-
- * annotations(5)); used by the session and, with its own files, by the proxy.
- * Never inside a host program.
+ * Reads, writes and meaning of one invocation of an annotated command.
+ * Compiled from the `command' blocks of *.ferry files (ferry- annotations(5));
+ * used by the session and, with its own files, by the proxy. Never inside a
+ * host program.
  *
- * A compiled set is immutable, a lazy one has a lock: any thread. Nothing here touches the files that
- * an invocation names.
+ * A compiled set is immutable, a lazy one has a lock: any thread. Nothing here
+ * touches the files that an invocation names.
  */
 #ifndef FERRY_ANNOTATIONS_COMMANDS_COMMAND_H
 #define FERRY_ANNOTATIONS_COMMANDS_COMMAND_H
@@ -30,23 +30,23 @@ int fy_commands_compile(const char *const *paths, unsigned npaths,
                         const char *library_dir,
                         struct fy_diagnostics *diagnostics,
                         struct fy_commands **out) FY_MUST_CHECK;
-/* The same, of the blocks of one first word ("git") and perhaps some more: in a
- * tenth of the time. Errors elsewhere are not found. */
+/* Compiles only the blocks of one first word ("git") and perhaps some more:
+ * in a tenth of the time. Errors elsewhere are not found. */
 int fy_commands_compile_word(const char *const *paths, unsigned npaths,
                              const char *library_dir, const char *word,
                              struct fy_diagnostics *diagnostics,
                              struct fy_commands **out) FY_MUST_CHECK;
 /*
- * A set whose blocks, those of one folder, are compiled when an invocation first
- * asks for their first word; what is wrong with them then counts as no block of
- * that name. `names': what fy_commands_names() gave of all, so that
- * fy_commands_count() knows them; NULL: it knows none, and any word is looked
- * for. FY_ERR_INVALID: these are no such names.
+ * Makes a set whose blocks, those of one folder, are compiled when an
+ * invocation first asks for their first word; a block with errors then counts
+ * as absent. `names': the result of fy_commands_names() for the whole folder,
+ * so that fy_commands_count() knows the names; NULL: it knows none, and any
+ * word is looked for. FY_ERR_INVALID: malformed names.
  */
 int fy_commands_lazy(const char *folder, const char *library_dir,
                      const char *names, size_t bytes,
                      struct fy_commands **out) FY_MUST_CHECK;
-/* The names and what is said of them, a line each; new in *out, to be freed. */
+/* Lists the names and their flags, a line each; new in *out, to be freed. */
 int fy_commands_names(const struct fy_commands *commands, char **out,
                       size_t *bytes) FY_MUST_CHECK;
 int fy_commands_compile_text(const char *name, const char *text, size_t bytes,
@@ -126,7 +126,7 @@ struct fy_absent {
     bool present;
 };
 
-/* How the command writes the working folder, or one above it. */
+/* The way in which a command writes the working folder, or one above it. */
 enum fy_written_how {
     FY_WRITTEN,       /* the path and all below it may be written */
     FY_WRITTEN_MAKES, /* a file that is made below it has a name that none had */
@@ -146,8 +146,9 @@ struct fy_written {
  */
 enum fy_trait {
     FY_TRAIT_OWNERS,     /* prints or stores users' and groups' names */
-    FY_TRAIT_ATTRIBUTES, /* prints or goes by what a mount may show otherwise:
-                          * inode, device, blocks, links, atime, ctime */
+    FY_TRAIT_ATTRIBUTES, /* prints or depends on attributes that a mount may
+                          * show otherwise: inode, device, blocks, links,
+                          * atime, ctime */
     FY_TRAIT_TERMINAL,   /* looks at the terminal beyond isatty(1) */
     FY_TRAIT_TARGETS,    /* prints or copies where links in its trees lead */
     FY_TRAIT_HANDLES_SIGNALS, /* SIGUSR1 or SIGUSR2, which end other commands */
@@ -172,7 +173,7 @@ enum fy_trait {
     FY_TRAIT_LOADS_PATHS, /* libraries at run time by absolute paths, or none: a
                            * search path changes nothing */
     FY_TRAIT_STATUS_FOUND, /* of split parts: 0 if any part ended by 0, as grep */
-    /* Of a block; an invocation has `pure' and `effect'. */
+    /* In a block; an invocation has `pure' and `effect'. */
     FY_TRAIT_PURE,
     FY_TRAIT_EFFECT,
     FY_TRAITS
@@ -182,7 +183,8 @@ extern const char *const fy_trait_words[FY_TRAITS];
 /* A command that the invocation runs: find's behind -exec. */
 struct fy_run_command {
     const char *command; /* the block's name, the set's */
-    char *program; /* "/usr/bin/grep": what its name must lead to; owned */
+    char *program; /* "/usr/bin/grep": the file that its name must lead to;
+                    * owned */
     bool effect;
 };
 
@@ -200,8 +202,8 @@ struct fy_invocation {
     bool cwd_follows; /* and links in it are followed */
     bool writes_cwd;  /* makes or changes files in it, unnamed */
     uint32_t traits;  /* 1 << enum fy_trait */
-    bool encoded;     /* what is said of it was read from words as bytes, some
-                        * beyond ASCII: UTF-8, or one byte a character */
+    bool encoded;     /* some traits were found in words read as bytes, some
+                       * beyond ASCII: UTF-8, or one byte a character */
     uint8_t split;    /* enum fy_split */
     const char *split_with; /* FILES: first argument of each part, or NULL */
     uint8_t merge;          /* enum fy_merge */
@@ -214,7 +216,7 @@ struct fy_invocation {
                                * end; NULL-terminated */
     const struct fy_absent *absents;
     uint32_t nabsents;
-    /* If it writes cwd: only these and what is below them; none: anything. */
+    /* If it writes cwd: only these and the files below them; none: anything. */
     const struct fy_written *written;
     uint32_t nwritten;
     /* Environment variables that the command may read, beside those that the C
@@ -238,13 +240,13 @@ fy_invocation_is(const struct fy_invocation *invocation, enum fy_trait trait)
 }
 
 /*
- * What argv (NULL-terminated, argv[0] the name as the program will see it)
- * means. `name': the basename of the program's path, which is what the block
- * is chosen by. `environment': the NAME=VALUE strings the program will get,
- * NULL-terminated, for env(NAME) and POSIXLY_CORRECT; NULL: none.
- * 0: *out is filled, fy_invocation_clear() it. FY_ERR_NOENT: no block of that
- * name. FY_ERR_INVALID: no block parses it; FY_ERR_UNSUPPORTED: a block says
- * it must not be offloaded. `why' gets one clause for people. FY_ERR_NOMEM.
+ * Interprets argv (NULL-terminated, argv[0] the name as the program will see
+ * it). `name': the basename of the program's path, which the block is chosen
+ * by. `environment': the NAME=VALUE strings the program will get, NULL-
+ * terminated, for env(NAME) and POSIXLY_CORRECT; NULL: none. 0: *out is
+ * filled, fy_invocation_clear() it. FY_ERR_NOENT: no block of that name.
+ * FY_ERR_INVALID: no block parses it; FY_ERR_UNSUPPORTED: a block says it must
+ * not be offloaded. `why' gets one clause for people. FY_ERR_NOMEM.
  */
 int fy_invocation_parse(const struct fy_commands *commands, const char *name,
                         const char *const *argv, const char *const *environment,
@@ -254,10 +256,12 @@ int fy_invocation_parse(const struct fy_commands *commands, const char *name,
  * tests. */
 void fy_invocation_dump(const struct fy_invocation *invocation,
                         const char *const *argv, FILE *to);
-/* Frees what the parse allocated and zeroes the structure, which may be zero already. */
+/* Frees the memory of a parsed invocation and zeroes the structure, which
+ * may be zero already. */
 void fy_invocation_clear(struct fy_invocation *invocation);
-/* Whether the command gets a variable ("NAME=VALUE") where it runs elsewhere: one
- * of the invocation's, or of those that the C library reads (locale, time zone). */
+/* Returns true if the command gets a variable ("NAME=VALUE") where it runs
+ * elsewhere: one of the invocation's, or of those that the C library reads
+ * (locale, time zone). */
 bool fy_invocation_wants(const struct fy_invocation *invocation,
                          const char *entry);
 

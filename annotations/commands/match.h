@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One attempt to parse arguments by one block: what the argv parser
- * (match.c) and the making of the result (invocation.c) share.
+ * One attempt to parse arguments by one block, shared by the argv parser
+ * (match.c) and the making of the result (invocation.c).
  */
 #ifndef FERRY_ANNOTATIONS_COMMANDS_MATCH_H
 #define FERRY_ANNOTATIONS_COMMANDS_MATCH_H
@@ -61,8 +61,8 @@ int fy_match_parse(const struct fy_commands *commands, const char *name,
 
 /* ---- runs.c ---- */
 
-/* Adds what the commands mean that the arguments tell it to run. Not FY_OK:
- * match->explained, and out is to be cleared. */
+/* Adds the meaning of the commands that the arguments tell it to run. On any
+ * error match->explained has the reason, and out must be cleared. */
 int fy_match_runs(struct fy_match *match,
                   struct fy_invocation *out) FY_MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled command blocks: what check.c makes, and what the argv parser
- * (match.c), the conditions (condition.c) and the dump read. All
- * of it lies in the set's arena and never changes.
+ * Compiled command blocks, made by check.c and read by the argv parser
+ * (match.c), the conditions (condition.c) and the dump. All of it lies in the
+ * set's arena and never changes.
  */
 #ifndef FERRY_ANNOTATIONS_COMMANDS_MODEL_H
 #define FERRY_ANNOTATIONS_COMMANDS_MODEL_H
@@ -38,8 +38,8 @@ struct fy_condition {
     uint16_t a, b;       /* nodes; slots a .. a + b - 1 of `lists' */
     uint16_t c, d;       /* of CMD_BEFORE: likewise, of its second name */
     int64_t number;
-    const char *name; /* what it is about, as written */
-    const char *text; /* what is compared with; the variable of ENV */
+    const char *name; /* name of the flag, option or variable, as written */
+    const char *text; /* text to compare with; the variable of ENV */
     const regex_t *regex;
 };
 
@@ -166,15 +166,15 @@ struct fy_given {
 };
 
 /*
- * A word of a command that another one runs, which stands for paths: known by its
- * address. What it says of them: their first characters.
+ * A word of a command that another command runs, which stands for paths:
+ * recognised by its address. `starts' has their first characters.
  */
 struct fy_path_symbol {
     const char *word;
     const char *starts;
 };
 
-/* What the arguments are, as one block sees them. */
+/* The arguments, as one block sees them. */
 struct fy_parsed {
     const struct fy_block *block;
     const char *const *argv;
@@ -188,14 +188,15 @@ struct fy_parsed {
     bool encoded; /* an expression read a value with bytes beyond ASCII */
 };
 
-/* Whether it stands for paths that are not known. */
+/* Returns true if it stands for paths that are not known. */
 bool fy_is_symbol(const struct fy_parsed *parsed, const struct fy_given *given);
-/* Whether a condition holds. */
+/* Returns true if a condition holds. */
 bool fy_condition_holds(struct fy_parsed *parsed, uint16_t condition);
-/* Whether a variable, NAME or NAME=VALUE, is that of a name in a block, which is
- * not empty; "X*": any that begins so. */
+/* Returns true if a variable, NAME or NAME=VALUE, is that of a name in a
+ * block, which is not empty; "X*": any that begins so. */
 bool fy_variable_fits(const char *entry, const char *name);
-/* Whether an environment has such a variable. NULL: an empty one. */
+/* Returns true if an environment has such a variable. NULL: an empty
+ * environment. */
 bool fy_environment_has(const char *const *environment, const char *name);
 
 /* The words of `split', `merge' and `stdout', in the order of their enums. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the scanner and the parser of one `command' block share.
+ * Interface between the scanner and the parser of one `command' block.
  */
 #ifndef FERRY_ANNOTATIONS_COMMANDS_PARSE_H
 #define FERRY_ANNOTATIONS_COMMANDS_PARSE_H

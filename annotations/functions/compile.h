@@ -52,7 +52,8 @@ struct fy_layout { /* a struct, as the SysV ABI lays it out */
 struct fy_resolved {
     uint8_t type, pointee; /* enum fy_type */
     bool is_const, is_reference;
-    const struct fy_layout *layout; /* of what a pointer points to */
+    const struct fy_layout *layout; /* layout of the object that a pointer
+                                     * points to */
     const char *handle;
 };
 
@@ -84,7 +85,7 @@ struct fy_unit_arg {
 /* A function with its families bound: one row of the model's table. */
 struct fy_unit {
     struct ast_function *ast;
-    const struct ast_statement *body; /* ast's; of a form what it comes to */
+    const struct ast_statement *body; /* the ast's; of a form its expansion */
     struct fy_binding bindings[FY_MAX_FUNCTION_FAMILIES];
     unsigned nbindings;
     const char *name;
@@ -119,7 +120,7 @@ struct fy_node_note {
 struct cmd_block;
 struct fy_commands;
 
-/* What is held outside the arena while a longjmp may happen. */
+/* Resources outside the arena while a longjmp may happen. */
 struct fy_held {
     int file; /* -1: none */
     struct dirent **entries;
@@ -166,7 +167,7 @@ struct fy_front {
     FY_ROWS(struct fy_kernel_row) kernels;
 };
 
-/* What is known of an axis or an operand while a body is compiled. */
+/* Knowledge of an axis or an operand while a body is compiled. */
 struct fy_axis_info {
     struct fy_axis row;
     const char *name; /* "" when anonymous */
@@ -225,7 +226,7 @@ const char *fy_place(struct fy_front *front, struct fy_span span);
 
 /* ---- compile.c ---- */
 
-/* What is compiled, a text in memory or paths, and what is wanted of it. */
+/* The text to compile, in memory or in files, and the parts wanted of it. */
 struct fy_compile_input {
     const char *name, *text; /* text NULL: paths */
     size_t bytes;
@@ -238,20 +239,22 @@ struct fy_compile_input {
 };
 
 /*
- * Compiles what `input' says. *input->model and *input->commands are new, and set
- * on success only. FY_ERR_INVALID: `diagnostics' has errors, those from before count;
- * FY_ERR_NOMEM. Blocks for files.
+ * Compiles the text or the files of `input'. *input->model and
+ * *input->commands are new, and set on success only. FY_ERR_INVALID:
+ * `diagnostics' has errors, those from before count; FY_ERR_NOMEM. Blocks for
+ * files.
  */
 int fy_compile_input(const struct fy_compile_input *input,
                      struct fy_diagnostics *diagnostics);
 
-/* ---- names.c: what files declare; families; placeholders ---- */
+/* ---- names.c: declarations of files; families; placeholders ---- */
 
 void fy_declare_all(struct fy_front *front);
 /* Every name of a map, for one that is in none. */
 void fy_suggest_names(struct fy_suggestion *suggestion,
                       const struct fy_map *names);
-/* T, R, ops, ...: what a row offers besides its name. */
+/* Returns true for T, R, ops, ...: the placeholders that a row offers
+ * besides its name. */
 bool fy_is_fixed_placeholder(const char *name);
 /*
  * `name' with its placeholders replaced by the unit's rows; NULL after an
@@ -284,7 +287,8 @@ const char *fy_layout_text(struct fy_front *front,
 const struct fy_layout_field *fy_layout_field(const struct fy_unit_arg *arg,
                                               const char *name);
 bool fy_is_integer_type(uint8_t type); /* of C, INTEGER included */
-/* Whether a word may stand in a type: told from an interface's name. */
+/* Returns true if a word may stand in a type, which tells it from an
+ * interface's name. */
 bool fy_is_type_word(const struct fy_front *front, const char *word);
 
 /* ---- head.c: units, variants, symbols ---- */
@@ -314,7 +318,7 @@ uint32_t fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
 uint32_t fy_cell_of_written_field(struct fy_front *front, struct fy_unit *unit,
                                   const struct ast_expr *path,
                                   uint32_t *elements);
-/* Marks what a path of `opaque' names, an argument or a field. */
+/* Marks the argument or field that a path of `opaque' names. */
 void fy_cell_make_opaque(struct fy_front *front, struct fy_unit *unit,
                          const struct ast_expr *path);
 /* The text of a path, for names of cells and operands; NULL: not a path. */
@@ -331,12 +335,12 @@ uint32_t fy_node_of_integer(struct fy_body *body, const struct ast_expr *e);
 void fy_suggest_operators(struct fy_suggestion *suggestion);
 uint32_t fy_node_make(struct fy_body *body, struct fy_node node,
                       struct fy_span span);
-/* The same of an operator, a type and up to three parts. */
+/* Adds a node of an operator, a type and up to three parts. */
 uint32_t fy_node_of_parts(struct fy_body *body, unsigned op, uint8_t type,
                           const uint32_t parts[3], struct fy_span span);
 uint32_t fy_node_of_number(struct fy_body *body, int64_t i,
                            struct fy_span span);
-/* The same at the place of the function's head. */
+/* Adds a node for an integer, at the place of the function's head. */
 uint32_t fy_node_int(struct fy_body *body, int64_t i);
 
 /* ---- device_call.c ---- */
@@ -345,12 +349,13 @@ uint32_t fy_node_int(struct fy_body *body, int64_t i);
  * error. */
 uint32_t fy_device_argument(struct fy_body *body, const struct ast_expr *expr,
                             const struct fy_call_row *row);
-/* Whether the device fills in what has this name: cublas, info, ... */
+/* Returns true if the device fills in the value of this name: cublas, info,
+ * ... */
 bool fy_is_device_word(const char *name);
 /* op, fill, side, diag: false when it is none of them. */
 bool fy_device_function(struct fy_body *body, const struct ast_expr *expr,
                         uint32_t *out);
-/* What can be wrong with the whole. */
+/* Checks the call as a whole. */
 void fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
                           const struct fy_call_row *row);
 
@@ -360,7 +365,7 @@ void fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
 struct fy_call_row *fy_add_call(struct fy_body *body,
                                 const struct fy_call_row *row,
                                 struct fy_span span);
-/* What a function returns that runs there. */
+/* Checks the result of a function that runs on the device. */
 void fy_check_device_result(struct fy_body *body, struct fy_span span);
 /* A call in a map; false after an error. */
 bool fy_map_function(struct fy_body *body, const struct ast_expr *expr,

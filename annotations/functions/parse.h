@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One text through the scanner and the parser; what those two share.
+ * Interface between the scanner and the parser: one text through both.
  */
 #ifndef FERRY_ANNOTATIONS_FUNCTIONS_PARSE_H
 #define FERRY_ANNOTATIONS_FUNCTIONS_PARSE_H
@@ -28,9 +28,9 @@ struct fy_parse {
 };
 
 /*
- * Parses `source' into *out (all lists NULL when nothing could be read). What
- * is wrong is in `diagnostics'; what could be read after an error is kept, so
- * that one run finds several errors. Leaves by arena's longjmp without memory.
+ * Parses `source' into *out (all lists NULL if nothing could be read). Errors
+ * go to `diagnostics'; declarations after an error are kept, so that one run
+ * finds several errors. Leaves by arena's longjmp without memory.
  */
 void fy_parse_source(struct fy_arena *arena, struct fy_diagnostics *diagnostics,
                      struct fy_source *source, struct ast_file *out);

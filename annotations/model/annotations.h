@@ -30,9 +30,9 @@ int fy_compile_text(const char *name, const char *text, size_t bytes,
                     struct fy_model **out) FY_MUST_CHECK;
 
 /*
- * Whether `bytes' at `model' are a well-formed model: every index, offset and
- * string in range, every expression within FY_MAX_NODE_DEPTH and _STEPS. For
- * models read from a cache file; no libc. FY_ERR_INVALID otherwise.
+ * Checks that `bytes' at `model' are a well-formed model: every index, offset
+ * and string in range, every expression within FY_MAX_NODE_DEPTH and _STEPS.
+ * For models read from a cache file; no libc. FY_ERR_INVALID if not.
  */
 int fy_model_validate(const void *model, size_t bytes) FY_MUST_CHECK;
 

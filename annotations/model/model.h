@@ -32,8 +32,8 @@ enum {
 };
 
 /*
- * What an absent side of a conditional bound evaluates to (`lower when E' with
- * E false gives lo = -FY_UNBOUNDED): larger than any extent that fits an address
+ * Value of an absent side of a conditional bound (`lower when E' with E false
+ * gives lo = -FY_UNBOUNDED): larger than any extent that fits an address
  * space, small enough that sums of a few do not overflow.
  */
 #define FY_UNBOUNDED (INT64_C(1) << 48)
@@ -156,7 +156,7 @@ struct fy_cell {
     fy_str name;     /* "m", "a->size1", "plan.n0" */
     uint16_t arg;    /* relative to the function's args */
     uint8_t kind;    /* enum fy_cell_kind */
-    uint8_t type;    /* enum fy_type of what is read */
+    uint8_t type;    /* enum fy_type of the value that is read */
     uint8_t pointee; /* element type when type is FY_T_POINTER */
     uint8_t flags;   /* enum fy_cell_flag */
     uint8_t reserved[2];
@@ -199,7 +199,8 @@ enum fy_op {
                    * a number, in the type of the first operand's elements */
     /* Only inside `map': */
     FY_OP_ELEMENT, /* a: operand, relative: its element at the index */
-    FY_OP_VALUE,   /* a: map of the same row: what it has stored */
+    FY_OP_VALUE,   /* a: an earlier map of the same row: the value that it
+                    * has stored */
     FY_OP_MATH,    /* u.i: enum fy_math; of a, b, c as it takes */
     FY_OP_COUNT
 };
@@ -265,7 +266,7 @@ enum fy_math {
     FY_MATH_COUNT
 };
 
-/* What a device puts in place of an argument when it issues a call. */
+/* A word that a device replaces by a value of its own when it issues a call. */
 enum fy_word {
     FY_WORD_NONE,
     FY_WORD_CUBLAS,    /* handle of cuBLAS for the stream; likewise: */
@@ -332,14 +333,16 @@ enum fy_access {
 };
 
 enum fy_operand_flag {
-    /* Written with what the inputs alone do not determine: eigenvectors, and
-     * what a function leaves behind of an input that it destroys. */
+    /* Written with values that the inputs alone do not determine:
+     * eigenvectors, and the rest of an input that the function destroys. */
     FY_OPERAND_AMBIGUOUS = 1 << 0,
     /* SCRATCH: the first element that comes back is a size of the workspace. */
     FY_OPERAND_QUERY = 1 << 1,
-    /* SCRATCH: what comes back means something only when the call fails. */
+    /* SCRATCH: the values that come back mean something only if the call
+     * fails. */
     FY_OPERAND_FAILURE = 1 << 2,
-    /* With a NaN or an infinity among what is read only the original may run. */
+    /* If there is a NaN or an infinity in the input, only the original may
+     * run. */
     FY_OPERAND_FINITE = 1 << 3,
 };
 
@@ -382,9 +385,9 @@ enum fy_call_kind {
 };
 
 /*
- * `on host f(args)': another function of the provider runs the chunk; `on
- * cuda f(args)': a function of the device's own libraries does. What runs on
- * the device may be several such steps, one after the other.
+ * `on host f(args)': another function of the provider runs the chunk; `on cuda
+ * f(args)': a function of the device's own libraries does. A call on the
+ * device may be several such steps, one after the other.
  */
 struct fy_call_row {
     fy_str function; /* KERNEL: its name; MAP: "" */
@@ -417,7 +420,7 @@ enum fy_cufft_argument {
     FY_CUFFT_BATCH,                         /* number of transforms */
     FY_CUFFT_N,                             /* 3 extents, row-major */
     FY_CUFFT_FROM = FY_CUFFT_N + 3,         /* stride, distance, and */
-    FY_CUFFT_FROM_ROWS = FY_CUFFT_FROM + 2, /* what axes 1, 2 are allotted; */
+    FY_CUFFT_FROM_ROWS = FY_CUFFT_FROM + 2, /* allotments of axes 1, 2; */
     FY_CUFFT_TO = FY_CUFFT_FROM_ROWS + 2,   /* FY_NIL: see above */
     FY_CUFFT_TO_ROWS = FY_CUFFT_TO + 2,
     FY_CUFFT_ARGUMENTS = FY_CUFFT_TO_ROWS + 2,

@@ -64,7 +64,7 @@ struct fy_nest_operand {
     char matrix;   /* 0: not accessed */
     char row, col; /* variables, or 0 */
     bool adjoint, fresh;
-    /* Of a panel: */
+    /* In a panel: */
     char
         rows; /* '=': those of the step; '>': from there on; 'v' below; '^' above */
     char triangle; /* '1': lower, unit; 'U': upper */
@@ -92,7 +92,7 @@ struct fy_nest {
     struct fy_nest_body bodies[3];
 };
 
-/* What a diagonal must be, or all of a matrix. */
+/* Condition that a diagonal, or a whole matrix, must meet. */
 enum fy_nest_leaves {
     FY_NEST_ANYTHING,
     FY_NEST_REGULAR, /* the diagonal: finite and not 0 */
@@ -107,17 +107,18 @@ struct fy_nest_head {
 };
 
 struct fy_nest_reader {
-    const char *at;       /* what is read next; after an error its place */
+    const char *at;       /* text that is read next; after an error its place */
     const char *expected; /* there */
 };
 
 /* The whole, and that loops, indices and shapes agree. False: see below. */
 bool fy_nest_check(struct fy_nest_reader *reader);
-/* The head, up to the first loop. False: malformed; `reader' says where and what. */
+/* Reads the head, up to the first loop. False: malformed; `reader' has the
+ * place and the reason. */
 bool fy_nest_read_head(struct fy_nest_reader *reader, struct fy_nest_head *out);
 /* One loop. Likewise. */
 bool fy_nest_read(struct fy_nest_reader *reader, struct fy_nest *out);
-/* Whether another loop follows. */
+/* Returns true if another loop follows. */
 bool fy_nest_more(struct fy_nest_reader *reader);
 /* The dimension, 0 to 2, that a variable counts the blocks of. */
 unsigned fy_nest_dimension(char variable);

@@ -14,7 +14,7 @@
 
 #include "annotations/model/model.h"
 
-/* How an operator is written. */
+/* Notation of an operator. */
 enum fy_notation {
     FY_NOTATION_OWN, /* its own way; see enum fy_op */
     FY_NOTATION_PREFIX,
@@ -22,7 +22,7 @@ enum fy_notation {
     FY_NOTATION_CALL, /* word(a, ...) */
 };
 
-/* How two numbers compare. */
+/* Result of comparing two numbers. */
 enum fy_relation {
     FY_LESS = 1 << 0,
     FY_EQUAL = 1 << 1,
@@ -53,8 +53,9 @@ extern const struct fy_operator fy_operators[FY_OP_COUNT];
 extern const struct fy_math_row fy_maths[FY_MATH_COUNT];
 
 /*
- * Nodes among a, b, c, of any bytes: 0 for what is no operator. The extent of an
- * axis, which FY_OP_EXTENT stands for, is not among them.
+ * Returns the number of operands among a, b, c of any bytes: 0 if they are no
+ * operator. The extent of an axis, which FY_OP_EXTENT stands for, does not
+ * count.
  */
 unsigned fy_node_arity(const struct fy_node *node);
 

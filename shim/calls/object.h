@@ -15,7 +15,7 @@
 
 #include "common/status.h"
 
-/* What an object says about itself. Borrows its mapping. */
+/* An object's own dynamic section and headers. Borrows its mapping. */
 struct fy_object {
     uintptr_t base;
     const char *name; /* path as loaded; "" is the program */
@@ -37,7 +37,7 @@ struct fy_object {
     const char *soname;          /* or NULL */
 };
 
-/* Return non-zero to stop; that is what the walk returns. */
+/* Returns non-zero to end the walk, which then returns that value. */
 typedef int fy_object_visit(const struct fy_object *object, void *closure);
 
 /*
@@ -51,18 +51,20 @@ int fy_object_each(fy_object_visit *visit, void *closure);
 uint64_t fy_object_mark(void);
 
 /*
- * Those that were there before main, which stay, in load order; NULL: too many. The first
- * call, before main, walks to them. Later ones, and fy_object_at() of what lies in them,
- * take no lock of the dynamic linker's: a child that was forked while another thread held
- * one would wait for it for ever.
+ * Returns the objects that were loaded before main, which stay, in load order;
+ * NULL: too many. The first call, before main, walks to them. Later calls, and
+ * fy_object_at() for addresses in these objects, take no lock of the dynamic
+ * linker, because a child that was forked while another thread held it would
+ * wait for ever.
  */
 const struct fy_object *fy_object_startup(unsigned *out_n);
 
 /*
- * As fy_object_each(), but those behind us come first, and no lock is taken, so
- * that it can be called where another process or thread may hold it for ever: the
- * visitor must stop at an object that was there before main. Of `out' it has
- * what fy_object_symbol() needs, soname, and index: 0 for the program alone.
+ * Walks as fy_object_each() does, but visits the objects behind ferry's first
+ * and takes no lock, so that it can be called where another process or thread
+ * may hold the lock for ever: the visitor must stop at an object that was
+ * there before main. `out' has only what fy_object_symbol() needs, the soname,
+ * and the index: 0 for the program alone.
  */
 int fy_object_each_early(fy_object_visit *visit, void *closure);
 
@@ -70,7 +72,7 @@ int fy_object_each_early(fy_object_visit *visit, void *closure);
  * closes a file, and may be a function of the program that is not ready yet. */
 bool fy_texts_equal(const char *a, const char *b);
 
-/* How many objects were ever loaded and unloaded. */
+/* Counts the objects that were ever loaded and unloaded. */
 void fy_object_counts(uint64_t *loaded, uint64_t *unloaded);
 
 /* The object that contains `address', also ourselves. */

@@ -32,8 +32,9 @@
 #define FY_HIDDEN __attribute__((visibility("hidden")))
 
 /*
- * For what many programs write once, zero at first: on the page that relocation
- * has already made ours. A page more is a fault more, in each of them.
+ * Places variables that many programs write once (zero at first) on the page
+ * that relocation has already made private: another page would be another
+ * fault in each program.
  */
 #define FY_NEAR __attribute__((section(".data")))
 
@@ -41,9 +42,10 @@
 #define FY_MODE_COUNTS(mode) ((mode) >= 3)
 
 /*
- * What calls of one symbol from one object lead to. Immutable once it is in a
- * list, and never freed: a thread may be between two of its fields. A binding
- * of a stub (a pointer that dlsym gave out) has no caller: low = size = 0.
+ * The target of one symbol's calls from one object. Immutable once it is in a
+ * list, and never freed, because a thread may be between two of its fields. A
+ * binding of a stub (a pointer that dlsym returned) has no caller: low = size
+ * = 0.
  */
 struct fy_binding {
     uint64_t low, size;         /* the caller's addresses */
@@ -87,7 +89,7 @@ struct fy_own_stack {
 /* A thread's signals and cancellation as they were, to be put back. */
 struct fy_quiet {
     sigset_t mask;
-    sigset_t blocked; /* what ferry has blocked, beside those */
+    sigset_t blocked; /* signals that ferry has blocked, beside those */
     int cancel;
     void *linker_error; /* fy_linker_error_aside() */
 };
@@ -194,7 +196,8 @@ FY_HIDDEN void *fy_original_find(const char *name, const void *caller);
  * after start; NULL: which one could not be seen.
  */
 FY_HIDDEN void fy_bind_note_global(const void *dynamic);
-/* After a dlclose(): what has gone is global no more, nor what may come to its address. */
+/* Forgets closed libraries in the list of RTLD_GLOBAL objects, and whatever
+ * is loaded at their addresses later. Call after a dlclose(). */
 FY_HIDDEN void fy_bind_forget_global(void);
 
 /*
@@ -210,8 +213,9 @@ FY_HIDDEN void *fy_original_late(uint32_t symbol, const struct fy_object *root,
 FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
 
 /*
- * By name: among the objects of the start, which stay; those and what was
- * opened with RTLD_GLOBAL; an object and what it needs; all there are.
+ * Look a name up: among the objects of the start, which stay; among those and
+ * the libraries opened with RTLD_GLOBAL; in an object and its dependencies; in
+ * all objects.
  */
 FY_HIDDEN void *fy_scope_startup(const char *name);
 FY_HIDDEN void *fy_scope_global(const char *name);
@@ -221,16 +225,18 @@ FY_HIDDEN void *fy_scope_anywhere(const char *name);
 /* ---- keep.c: libraries that stay --------------------------------------------- */
 
 /*
- * The object `user' has found `original' as glibc would tie it to that library: the
- * library stays until the user is unloaded. False: it is gone, or cannot be kept. Waits
- * for the dynamic linker, as glibc does. errno and dlerror() stay. Where another thread
- * has closed the library before, what came to its address stays: look again, so often.
+ * Ties the library of `original' to the object `user' as glibc would: the
+ * library stays until the user is unloaded. False: it is gone, or cannot be
+ * kept. Waits for the dynamic linker, as glibc does. Keeps errno and
+ * dlerror(). If another thread closed the library before, the object that came
+ * to its address stays: look again, at most FY_KEEP_LOOKS times.
  */
 enum {
     FY_KEEP_LOOKS = 8
 };
 FY_HIDDEN bool fy_keep_for(const struct fy_object *user, const void *original);
-/* After a dlclose(): lets go of what was kept for objects that are gone. */
+/* Lets go of libraries that were kept for objects that are gone. Call after
+ * a dlclose(). */
 FY_HIDDEN void fy_keep_settle(void);
 
 /* ---- bind.c: bindings -------------------------------------------------- */
@@ -262,7 +268,7 @@ FY_HIDDEN bool fy_lock(void) FY_MUST_CHECK;
 /* By the thread that has the lock. Handlers of signals that waited run before this
  * returns. */
 FY_HIDDEN void fy_unlock(void);
-/* Whether there is memory for the lock, or can be now. */
+/* Returns true if memory for the lock is there, or can be had now. */
 FY_HIDDEN bool fy_lock_is_possible(void);
 
 /*
@@ -279,7 +285,7 @@ FY_HIDDEN uint32_t fy_names_find(const char *name);
 
 FY_HIDDEN const char *fy_symbol_name(uint32_t symbol);
 
-/* Whether an address is one of our thunks or stubs. */
+/* Returns true if an address is that of a thunk or a stub of ferry. */
 FY_HIDDEN bool fy_is_thunk(const void *address);
 
 /* ---- imports.c: libc's functions, for ferry's own objects -------------------------- */
@@ -316,16 +322,16 @@ FY_HIDDEN const struct fy_libc *fy_libc_find(void);
 FY_HIDDEN void fy_linking(int delta);
 /* Around walks over the loaded objects, with 1 and -1. */
 FY_HIDDEN void fy_walking(int delta);
-/* Whether another thread is in such a call, or was in one or in a walk when this process was
- * forked: it may wait for this thread, or keep a lock for ever, so that this thread must not
- * wait for the dynamic linker. */
+/* Returns true if another thread is in such a call, or was in one or in a
+ * walk when this process was forked: that thread may wait for this one, or
+ * keep a lock for ever, so this thread must not wait for the dynamic linker. */
 FY_HIDDEN bool fy_others_link(void);
 
 /* Finds glibc's private variable (2.34 and later) behind dlerror(). Until then, and
  * without it, the next two do nothing. */
 FY_HIDDEN void fy_linker_error_find(void);
-/* Takes what dlerror() would tell the calling thread, for fy_linker_error_back(); NULL:
- * nothing. */
+/* Takes the message that dlerror() would give the calling thread, for
+ * fy_linker_error_back(); NULL: there is none. */
 FY_HIDDEN void *fy_linker_error_aside(void);
 /* Frees the error of ferry's own calls and puts the program's back. Same thread. */
 FY_HIDDEN void fy_linker_error_back(void *program);
@@ -385,26 +391,30 @@ FY_HIDDEN void fy_writer_end(struct fy_writer *writer);
 FY_HIDDEN unsigned fy_patch_start(void);
 
 /*
- * For the object with this dynamic section, which the caller keeps open, and
- * what it needs, where they came after the mark: does the same, and leads what
- * they import under an annotated name, and find in their own dependencies
- * only, to stubs of its original. From then on their calls do not depend on
- * the return address, which may be another object's (tail calls).
+ * Patches an object that was just opened: of the object with this dynamic
+ * section, which the caller keeps open, and of its dependencies, where they
+ * came after the mark, leads imports of annotated names that they find only in
+ * their own dependencies to stubs of the originals. From then on their calls
+ * do not depend on the return address, which may be another object's (tail
+ * calls).
  *
- * `deep': they were opened with RTLD_DEEPBIND and look there first, before they
- * would see us; then dlopen, dlsym, dlvsym and dlclose are led through us too.
+ * `deep': they were opened with RTLD_DEEPBIND and look there first, before
+ * they would see ferry; then their dlopen, dlsym, dlvsym and dlclose are led
+ * through ferry, too.
  */
 FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
 
-/* Whether the object with this dynamic section was opened so (the last 64 were). */
+/* Returns true if the object with this dynamic section was opened with
+ * RTLD_DEEPBIND (known for the last 64). */
 FY_HIDDEN bool fy_patch_is_deep(const void *dynamic);
 
 /* ---- dispatch.c ------------------------------------------------------------ */
 
 /* From enter.S: 1, results are in the frame; 0, call the original. */
 FY_HIDDEN int fy_dispatch(struct fy_frame *frame);
-/* The same for a declined call in a counting mode while no counters are mapped yet:
- * maps and counts; with 1 the original was called and timed. errno is the original's. */
+/* Maps the counters and counts a declined call, in a counting mode while no
+ * counters are mapped yet; 1: the original was called and timed. errno is
+ * the original's. */
 FY_HIDDEN int fy_dispatch_declined(struct fy_frame *frame);
 
 /* services->hold of pager/engine/engine.h. */
@@ -431,19 +441,20 @@ extern FY_HIDDEN __thread int fy_inside
 
 /* ---- start/handler.c ---- */
 
-/* Whether the calling thread, whose stack is used from there on, runs a handler
- * of the program's; in doubt, yes. */
+/* Returns true if the calling thread, whose stack is used from there on,
+ * runs a handler of the program; in doubt true. */
 FY_HIDDEN bool fy_in_handler(const void *stack);
 
 /*
- * Whether the caller is a process on its parent's memory and thread-local memory
- * (vfork; CLONE_VM without a thread pointer): a thread that it starts ends with it, and
- * the parent's malloc may be running. Also the child of a clone that libc does not
- * know of. One system call, no lock.
+ * Returns true if the caller is a process on its parent's memory and thread-
+ * local memory (vfork; CLONE_VM without a thread pointer): a thread that it
+ * starts ends with it, and the parent's malloc may be running. True also for
+ * the child of a clone that libc does not know of. One system call, no lock.
  */
 FY_HIDDEN bool fy_is_vfork_child(void);
 
-/* Where the main thread's stack ends, but for its arguments; NULL: not known. */
+/* Returns the end of the main thread's stack without its arguments; NULL:
+ * not known. */
 FY_HIDDEN char *fy_main_stack_end(void);
 
 /* ---- stack.c ---- */
@@ -465,25 +476,27 @@ FY_HIDDEN const struct fy_own_stack *fy_stack_at(const void *at);
  */
 FY_HIDDEN void fy_stack_forked(void);
 
-/* Whether a word of a frame that was left no longer has its value, or is unmapped. */
+/* Returns true if a word of a frame that was left no longer has its value,
+ * or is unmapped. */
 FY_HIDDEN bool fy_stack_differs(const void *const *word, const void *value);
 
-/* Whether that frame lies on the main thread's stack, which goes on for 256 KiB. Any
- * handler, vfork children. */
+/* Returns true if that frame lies on the main thread's stack, and the stack
+ * goes on for 256 KiB. Any handler, vfork children. */
 FY_HIDDEN bool fy_stack_is_ample(const void *frame);
 
 /*
- * Calls run(argument) on the thread's own stack where that has room, else on the
- * frame's. Exceptions pass; what has left in another way (longjmp) has left the
- * stack to this thread's next call.
+ * Calls run(argument) on the thread's own stack if there is room, else on the
+ * frame's. Exceptions pass; a function that leaves in another way (longjmp)
+ * leaves the stack to this thread's next call.
  */
 FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
                             void *argument);
 
 /*
- * Both tell ThreadSanitizer, in programs that have it, that what threads did before a
- * release of this address comes before what follows an acquire: it sees none of
- * ferry's atomics. Any thread; they do nothing before the first stack is made.
+ * Tell ThreadSanitizer, in programs that have it, that all that threads did
+ * before a release of this address comes before all that follows an acquire,
+ * because it does not see ferry's atomics. Any thread; they do nothing before
+ * the first stack is made.
  */
 FY_HIDDEN void fy_watched_acquire(void *address);
 FY_HIDDEN void fy_watched_release(void *address);
@@ -496,16 +509,16 @@ FY_HIDDEN void fy_watched_release(void *address);
  */
 FY_HIDDEN const struct fy_engine *fy_engine(void);
 
-/* Whether fy_engine() would only look. */
+/* Returns true if fy_engine() would not load anything. */
 FY_HIDDEN bool fy_engine_is_settled(void);
 
-/* Whether that address is in the engine's own code. */
+/* Returns true if that address is in the engine's own code. */
 FY_HIDDEN bool fy_engine_has(const void *address);
 
 /* Tells the engine, if there is one, that libraries were unloaded. */
 FY_HIDDEN void fy_engine_forget(void);
 
-/* The same, that the program is about to dlopen() a library. */
+/* Tells the engine that the program is about to dlopen() a library. */
 FY_HIDDEN void fy_engine_loading(const char *file);
 
 /* The engine logs nothing any more. Any thread, signal handlers. */
@@ -516,13 +529,14 @@ FY_HIDDEN void fy_engine_end_threads(void);
 /* ---- filter.c: seccomp --------------------------------------------------------- */
 
 /*
- * How many filters the process has put upon itself (or is about to): it may not
- * live through a system call that it does not know of. fy_mode is 0 from then on.
+ * Counts the seccomp filters that the process has put upon itself (or is about
+ * to): a filter may kill it at a system call that the filter does not know.
+ * fy_mode is 0 from then on.
  */
 extern FY_HIDDEN unsigned fy_filters;
 
-/* Whether this process has, also a vfork child, whose filter is not counted: at most one
- * system call, getpid. */
+/* Returns true if this process has a filter, also for a vfork child, whose
+ * filter is not counted: at most one system call, getpid. */
 FY_HIDDEN bool fy_filter_is_on(void);
 
 /* The counters of the run, or NULL. */
@@ -544,21 +558,21 @@ FY_HIDDEN void fy_count_start(void);
 FY_HIDDEN uint64_t fy_now_ns(void);
 
 /*
- * From here to fy_quiet_end() this thread is not cancelled and runs no handler
- * of the program: one that leaves by longjmp would leave malloc, the dynamic
- * linker or the device locked or broken for ever. Faults still arrive, and so do
- * SIGINT, SIGTSTP and their like while they have their default action, which is
- * to end or stop the process at once. What dlerror() says to the thread stays, too.
- * Calling thread only.
+ * Blocks cancellation and the program's handlers in this thread until
+ * fy_quiet_end(), because a handler that leaves by longjmp would leave malloc,
+ * the dynamic linker or the device locked or broken for ever. Faults still
+ * arrive, and so do SIGINT, SIGTSTP and the like while they have their default
+ * action, which is to end or stop the process at once. Also keeps the thread's
+ * dlerror() message. Calling thread only.
  */
 FY_HIDDEN void fy_quiet_begin(struct fy_quiet *out);
 /* Puts all that back, the mask last: a handler that waited may leave by longjmp. */
 FY_HIDDEN void fy_quiet_end(const struct fy_quiet *quiet);
 
 /*
- * A C++ exception, or a thread's forced end, is unwinding past an accepted call
- * of this thread: mask, cancellation and nesting become what they were, and the
- * engine lets go of the device. From fy_personality() only.
+ * Cleans up when a C++ exception, or a thread's forced end, unwinds past an
+ * accepted call of this thread: mask, cancellation and nesting become those of
+ * before, and the engine releases the device. Called by fy_personality() only.
  */
 FY_HIDDEN void fy_unwound(void);
 
@@ -568,8 +582,8 @@ FY_HIDDEN void fy_unwound(void);
  * and stores the results in the frame. Exceptions and longjmp pass. */
 FY_HIDDEN void fy_call_through(struct fy_frame *frame, void *target,
                                size_t words);
-/* Not for C: in a counting mode the target of every binding, which counts the call and
- * leads to its original. */
+/* Counts a call and leads to its original: the target of every binding in a
+ * counting mode. Not for C. */
 FY_HIDDEN void fy_thunk_declined(void);
 /* Calls run(argument) on the stack that ends at top, a multiple of 16. Exceptions
  * pass. */

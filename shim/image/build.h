@@ -64,7 +64,7 @@ struct fy_build {
     struct fy_buffer *why;
     struct fy_block out;    /* the new segment */
     struct fy_block frames; /* struct thunk_frame of unwind.c */
-    struct fy_block rules;  /* what those point to */
+    struct fy_block rules;  /* the rules that those point to */
     uint64_t address;       /* of its start */
     uint32_t *rows;         /* symbol rows that are exported */
     uint32_t nrows;
@@ -99,13 +99,14 @@ fy_build_info(const struct fy_build *job)
 /* base.c: reads and checks libferry.so. */
 int fy_build_read(struct fy_build *job, const char *path) FY_MUST_CHECK;
 Elf64_Dyn *fy_build_dynamic(const struct fy_build_base *base, Elf64_Sxword tag);
-/* Where `bytes' at a virtual address are in the file, so aligned, or NULL. */
+/* Returns the place in the file of `bytes' at a virtual address, so aligned,
+ * or NULL. */
 void *fy_build_at(const struct fy_build_base *base, uint64_t address,
                   uint64_t bytes, unsigned align);
 
 /*
- * unwind.c: how to unwind from each instruction of what was emitted.
- * First fy_unwind_thunk() for each thunk in ascending order (the rows are those
+ * unwind.c: the rules for unwinding from each instruction of the emitted code.
+ * Call fy_unwind_thunk() for each thunk in ascending order (the rows are those
  * of its code, which lies at `address'), then fy_unwind_write(), which appends
  * to `out' and leads the program header there.
  */

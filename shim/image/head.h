@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a program's file begins, and whether glibc's dynamic linker would load us
- * into it. Raw system calls that programs make at their start, too; nothing is
- * allocated, no lock: for the exec wrappers, also in a vfork child, and the tool.
+ * Reads how a program's file begins, and tells whether glibc's dynamic linker
+ * would load ferry into it. Uses only system calls that programs make at their
+ * start, too; allocates nothing, takes no lock: for the exec wrappers, also in
+ * a vfork child, and the tool.
  */
 #ifndef FERRY_SHIM_IMAGE_HEAD_H
 #define FERRY_SHIM_IMAGE_HEAD_H
@@ -30,7 +31,7 @@ struct fy_head {
 /* Names as openat(2) does; path NULL: `dir' is the file itself. */
 void fy_head_read(int dir, const char *path, struct fy_head *out);
 
-/* Whether the file has a whole ELF header, of any machine. */
+/* Returns true if the file has a whole ELF header, of any machine. */
 bool fy_head_is_elf(const struct fy_head *head);
 
 #endif

@@ -35,7 +35,7 @@ struct fy_image {
 
 /* Per row of model->symbols. */
 struct fy_thunk_info {
-    int32_t thunk;        /* what the exported name means; 0: not exported */
+    int32_t thunk;        /* meaning of the exported name; 0: not exported */
     int32_t bound;        /* entry with the binding in hand, rax pushed */
     uint16_t stack_words; /* of the arguments, hidden lengths included */
     uint16_t has_predicate;

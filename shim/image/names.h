@@ -23,10 +23,11 @@ struct fy_preload_summary {
 };
 
 /*
- * What the last eight bytes of a made object must be for the first `bytes' of it,
- * so that a damaged cache is noticed. Guards against accidents only. Reads a block
- * at a time: an object has megabytes, and is read at every start. 0, FY_ERR_IO
- * (also: it is shorter) or FY_ERR_NOMEM.
+ * Computes the last eight bytes that a made object of that model must have
+ * after its first `bytes', so that a damaged cache is noticed. Guards against
+ * accidents only. Reads a block at a time, because an object has megabytes and
+ * is read at every start. 0, FY_ERR_IO (also: the file is shorter) or
+ * FY_ERR_NOMEM.
  */
 int fy_preload_sum(int file, uint64_t bytes, uint64_t *out) FY_MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a program's own calls ferry can reach, found without running it: for `ferry
- * doctor -- PROGRAM'. Tool side: allocates.
+ * Finds which of a program's own calls ferry can reach, without running it:
+ * for `ferry doctor -- PROGRAM'. Tool side: allocates.
  */
 #ifndef FERRY_SHIM_IMAGE_REACH_H
 #define FERRY_SHIM_IMAGE_REACH_H
@@ -34,17 +34,18 @@ void fy_reach_describe(const struct fy_reach_finding *finding,
                        struct fy_buffer *to);
 
 /*
- * Looks at `program' (searched in PATH when it has no slash), of a script at what runs
- * it; `report' gets each finding, strings borrowed for the call. FY_ERR_NOENT or FY_ERR_IO (errno says why) when it cannot be read,
- * FY_ERR_INVALID when it is neither a program nor a script, FY_ERR_NOMEM; then
+ * Looks at `program' (searched in PATH if it has no slash), or for a script at
+ * its interpreter; `report' gets each finding, strings borrowed for the call.
+ * FY_ERR_NOENT or FY_ERR_IO (errno says why) if it cannot be read,
+ * FY_ERR_INVALID if it is neither a program nor a script, FY_ERR_NOMEM; then
  * `why' (may be NULL) has a clause for a message.
  */
 int fy_reach_scan(const char *program, const struct fy_model *model,
                   fy_reach_report *report, void *closure,
                   struct fy_buffer *why) FY_MUST_CHECK;
 
-/* Whether the program, looked for in PATH as execvp(3) does, is one into which no
- * dynamic linker could load us (shim/image/head.h). */
+/* Returns true if the program, looked for in PATH as execvp(3) does, is one
+ * into which no dynamic linker could load ferry (shim/image/head.h). */
 bool fy_reach_is_foreign(const char *program);
 
 #endif

@@ -24,7 +24,8 @@
 #include "common/snapshot.h"
 #include "shim/calls/shim.h"
 
-/* ---- start/start.c: what is hidden from the program ----------------------------- */
+/* ---- start/start.c: ferry's variables, hidden from the program
+ * ------------------- */
 
 struct fy_hidden_environment {
     const char *settings; /* "FERRY_SETTINGS=..."; NULL: nothing is hidden */
@@ -82,7 +83,8 @@ typedef int fy_fclose_fn(FILE *stream); /* pclose too */
  */
 FY_HIDDEN void *fy_original(enum fy_wrapped which);
 
-/* Whether it is another preloaded tool's, and not libc's. */
+/* Returns true if the function belongs to another preloaded tool, not to
+ * libc. */
 FY_HIDDEN bool fy_original_is_foreign(enum fy_wrapped which);
 #define FY_ORIGINAL(type, which) ((type *)(uintptr_t)fy_original(which))
 
@@ -97,23 +99,23 @@ fy_snapshot_string(const struct fy_snapshot *snapshot, uint32_t offset)
     return (const char *)snapshot + offset;
 }
 
-/* Whether that name is annotated; its flags. */
+/* Looks for an annotated name; true, and its flags, if there is one. */
 FY_HIDDEN bool fy_snapshot_find(const struct fy_snapshot *snapshot,
                                 const char *name, uint32_t *out_flags);
 
 /* ---- touch.c ---------------------------------------------------------------- */
 
 /*
- * Whether a command could touch a mount of the session; its fds are unknown
- * when `fds_change' (file actions of posix_spawn). Errs towards yes: the session
- * looks more closely.
+ * Returns true if a command could touch a mount of the session; its
+ * descriptors are unknown if `fds_change' (file actions of posix_spawn). In
+ * doubt true, because the session looks more closely.
  */
 FY_HIDDEN bool fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
                           char *const argv[], bool fds_change);
 
 /* ---- plan.c ------------------------------------------------------------------ */
 
-/* How a program is named. */
+/* A program to be started, as the caller named it. */
 struct fy_target {
     int dir;          /* as execveat's */
     const char *path; /* NULL: dir itself */
@@ -139,19 +141,19 @@ struct fy_plan {
 FY_HIDDEN void fy_plan_make(const struct fy_target *target, char *const argv[],
                             char *const envp[], struct fy_plan *out);
 
-/* Whether the effective user and group are the real ones. */
+/* Returns true if the effective user and group are the real ones. */
 FY_HIDDEN bool fy_ids_are_same(void);
 
-/* Fill rooms of those sizes, and return what to pass on. */
+/* Fill rooms of those sizes, and return the list for the original. */
 FY_HIDDEN char *const *fy_plan_environment(const struct fy_plan *plan,
                                            void *room);
 FY_HIDDEN char *const *fy_plan_stub(const struct fy_plan *plan,
                                     const struct fy_target *target, void *room);
 
 /*
- * Room for one call: on the wrapper's own stack up to `limit', else a mapping, which
- * fy_room_free() tells by its size. NULL: none left. (What a vfork child maps and does
- * not come to free stays its parent's.)
+ * Reserves memory for one call: on the wrapper's own stack up to `limit', else
+ * in a mapping, which fy_room_free() recognises by its size. NULL: no memory.
+ * (A mapping that a vfork child makes and does not free stays in its parent.)
  */
 #define FY_ROOM(bytes, limit) \
     ((bytes) <= (limit) ? __builtin_alloca((bytes) | 1) : fy_room_map(bytes))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside ferry-stub only: what its files share. One process, one thread; no
- * stdio, no locale, nothing of the environment is looked at.
+ * Shared by the files of ferry-stub only. One process, one thread; no stdio,
+ * no locale, and nothing of the environment is read.
  */
 #ifndef FERRY_SHIM_STUB_LOCAL_H
 #define FERRY_SHIM_STUB_LOCAL_H
@@ -21,7 +21,7 @@ struct stub {
     char **argv, **envp;
     bool same;           /* fds 1 and 2 are one description */
     bool terminal;       /* fd 1 is one: WINCH means something */
-    struct stub_output { /* what was written to fds 1 and 2, see [fd] */
+    struct stub_output { /* bytes written to descriptors 1 and 2, by [fd] */
         int64_t begin;   /* the file's offset before that; -1: it has none */
         uint64_t written_bytes; /* but for those that were held */
         int error;              /* that stopped it, or 0 */
@@ -71,11 +71,12 @@ void stub_queue_drop(struct stub_queue *queue); /* the first */
 
 /* Keeps bytes for stub_held_write(); -1: no memory. */
 int stub_hold(int fd, const void *bytes, uint32_t n);
-/* Where the first of them go; -1: there are none. */
+/* Returns the descriptor that the first held bytes go to; -1: none are held. */
 int stub_held_fd(void);
 size_t stub_held_bytes(void);
-/* Writes what can be written at once, or all. 0, or the errno of a write to
- * *out_fd; some of its bytes are dropped, and there may be more to do. */
+/* Writes the held bytes that can be written at once, or all. 0, or the errno
+ * of a write to *out_fd; then some bytes for it are dropped, and others may
+ * still be held. */
 int stub_held_write(bool waits, int *out_fd);
 
 /* ---- late.c */
@@ -87,19 +88,21 @@ uint64_t stub_late_place(void);
 /* The first; stub_late_drop() forgets it. */
 const char *stub_late_bytes(uint32_t *out_n);
 void stub_late_drop(void);
-/* How many bytes the command could have written to stdout by now: what its reader
- * took, and what the pipe holds. UINT64_MAX: stdout is no pipe. */
+/* Returns the number of bytes that the command could have written to stdout
+ * by now: the bytes that the reader took, and those that the pipe holds.
+ * UINT64_MAX: stdout is no pipe. */
 uint64_t stub_late_reach(const struct stub *stub);
 
 /* ---- spool.c */
 
-/* Whether FY_STUB_DATA_BYTES more can be kept; `folder' for what is long. */
+/* Returns true if FY_STUB_DATA_BYTES more can be kept; `folder' is for long
+ * input. */
 bool stub_spool_room(const char *folder);
 /* Keeps them; only after stub_spool_room(). */
 void stub_spool_add(const char *bytes, size_t n);
 void stub_spool_forget(void);
-/* Stdin becomes a pipe from which comes what was kept, then the rest of what
- * stdin was. -1: it cannot be had again. */
+/* Makes stdin a pipe that delivers the kept bytes, then the rest of the old
+ * stdin. -1: these bytes cannot be read again. */
 int stub_spool_replay(void);
 
 /* ---- signal.c */
@@ -118,18 +121,19 @@ int stub_signals_fatal(void);
 void stub_signals_seen(void);
 /* A signal that would end this process is ignored until stub_signals_leave(). */
 void stub_signals_ignore(int number);
-/* Whether SIGPIPE would end the command; it does not end this process. */
+/* Returns true if SIGPIPE would end the command; this process goes on. */
 bool stub_pipe_kills(void);
 /* A write(2) has failed with EPIPE: ends this process by SIGPIPE where that is due,
  * but not after a signal that no command survives. */
 void stub_pipe_broken(void);
 /* Signals have their default effect again. */
 void stub_signals_leave(void);
-/* Likewise, and one that no command survives has it now if it was passed on. */
+/* Delivers them as well, and now also a passed-on signal that no command
+ * survives. */
 void stub_signals_deliver(void);
 /* Stops this process as SIGTSTP would, and says when it goes on. */
 void stub_stop(void);
-/* Where frames go from here on. */
+/* Sets the socket that frames are sent to from now on. */
 void stub_send_to(int socket);
 /* One frame; signals that come meanwhile are sent after it. -1: no session. */
 int stub_send(uint32_t type, const void *bytes, uint32_t n);

@@ -46,7 +46,7 @@
 #define FY_DL_EXTRA  48
 #define FY_DL_BYTES  56
 
-/* What the C half of a dl wrapper asks its assembly half to do. */
+/* Actions that the C half of a dl wrapper asks of its assembly half. */
 #define FY_DL_TAIL 0 /* jump to target with the arguments */
 #define FY_DL_DONE \
     1 /* return result; dlopen: call target, then the after half */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls without libc: no errno, no cancellation, no name to look up and
- * no other preload in between. For what the exec wrappers must know while they
- * run in a vfork child, where memory is the parent's.
+ * no other preload in between. The exec wrappers use them in vfork children,
+ * which run on the parent's memory.
  */
 #ifndef FERRY_SHIM_ARCH_RAW_H
 #define FERRY_SHIM_ARCH_RAW_H

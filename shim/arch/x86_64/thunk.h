@@ -39,7 +39,8 @@ struct fy_code {
     unsigned row_capacity, nrows;
 };
 
-/* Where an argument is when the function is entered (System V AMD64 ABI). */
+/* The place of an argument when the function is entered (System V AMD64
+ * ABI). */
 struct fy_place {
     enum fy_place_kind {
         FY_IN_INTEGER,
@@ -82,8 +83,8 @@ struct fy_predicate {
 int fy_predicate_emit(struct fy_code *code,
                       struct fy_predicate *predicate) FY_MUST_CHECK;
 
-/* Pops what the predicate pushed; once in each of its ends, where rsp is as the
- * predicate left it. */
+/* Pops the registers that the predicate pushed; called at each end of the
+ * predicate, with rsp as the predicate left it. */
 void fy_predicate_pop(struct fy_code *code,
                       const struct fy_predicate *predicate);
 
@@ -108,7 +109,8 @@ void fy_stub_emit(struct fy_code *code, uint64_t cell);
 void fy_code_add(struct fy_code *code, const char *bytes, size_t count);
 void fy_code_add32(struct fy_code *code, uint32_t value);
 void fy_code_add64(struct fy_code *code, uint64_t value);
-/* What follows runs at that depth, with that register (struct fy_code_row). */
+/* Records that the code from here on runs at that stack depth, with that
+ * register (struct fy_code_row). */
 void fy_code_depth(struct fy_code *code, unsigned depth, unsigned reg,
                    unsigned slot);
 /* Points the 32-bit field at `at' to the current end. */
