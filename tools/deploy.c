@@ -181,9 +181,8 @@ put_all(struct archive *archive, const struct fy_closure *closure,
 
 /* ---- the hosts ------------------------------------------------------------------------- */
 
-/* "[USER@]HOST", or a place with options (ssh://HOST/?option=...). */
-static int
-read_host(const char *text, struct fy_place *out)
+int
+fy_tool_host(const char *text, struct fy_place *out)
 {
     char whole[1024], said[200] = "";
     struct fy_buffer why;
@@ -219,7 +218,7 @@ visit(const char *text, const char *script, const struct fy_closure *closure,
     int ends[2], ended = 1;
     pid_t pid;
     fy_buffer_start(&why, said, sizeof said);
-    if (read_host(text, &place)) {
+    if (fy_tool_host(text, &place)) {
         return FY_EXIT_USAGE;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {

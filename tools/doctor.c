@@ -265,15 +265,41 @@ print_ferry(void)
     }
 }
 
+/* Returns true for "HOST:", "USER@HOST" and a place, and for a word that is neither a path
+ * nor a program of PATH. */
+static bool
+is_host(const char *word)
+{
+    char path[PATH_MAX], *rest, *list, *folder;
+    const char *names = getenv("PATH");
+    size_t n = strlen(word);
+    bool is_program = false;
+    if (strstr(word, "://") || (n && word[n - 1] == ':')) {
+        return true;
+    }
+    if (strchr(word, '/') || !n || !(list = strdup(names ? names : ""))) {
+        return false;
+    }
+    for (folder = strtok_r(list, ":", &rest); folder && !is_program;
+         folder = strtok_r(NULL, ":", &rest)) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, word);
+        is_program = access(path, F_OK) == 0;
+    }
+    free(list);
+    return !is_program;
+}
+
 int
 fy_tool_doctor(int argc, char **argv)
 {
     int at = 1;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         printf(
-            "Usage: ferry doctor [[--] PROGRAM]\n"
+            "Usage: ferry doctor [[--] PROGRAM | [USER@]HOST]\n"
             "Says what this machine has and lacks for ferry; with a PROGRAM, "
-            "which of its\nlibrary calls ferry can reach and which not.\n");
+            "which of its\nlibrary calls ferry can reach and which not; with a "
+            "HOST, what that has.\nHOST: is a host even where a program has "
+            "its name.\n");
         return fy_finish_output(FY_EXIT_OK);
     }
     if (at < argc && strcmp(argv[at], "--") == 0) {
@@ -284,8 +310,11 @@ fy_tool_doctor(int argc, char **argv)
         return fy_usage_error("doctor");
     }
     if (at + 1 < argc) {
-        fy_say("expected one program");
+        fy_say("expected one program or host");
         return fy_usage_error("doctor");
+    }
+    if (at == 1 && at < argc && is_host(argv[at])) {
+        return fy_finish_output(fy_doctor_host(argv[at]));
     }
     if (at < argc) {
         return fy_finish_output(fy_doctor_program(argv[at]));

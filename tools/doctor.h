@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The half of ferry doctor that looks at a program.
+ * The parts of ferry doctor that look at a program, and at a storage host.
  */
 #ifndef FERRY_TOOLS_DOCTOR_H
 #define FERRY_TOOLS_DOCTOR_H
 
 /* Prints what can be reached of `program' and what not; an exit status. */
 int fy_doctor_program(const char *program);
+
+/* Prints the offers of a storage host, "[USER@]HOST[:]" or a place, in doctor_host.c;
+ * returns an exit status. */
+int fy_doctor_host(const char *host);
 
 #endif

@@ -15,6 +15,7 @@ libfytools_la_SOURCES = \
 	tools/config.c \
 	tools/deploy.c \
 	tools/doctor.c tools/doctor.h \
+	tools/doctor_host.c \
 	tools/doctor_program.c \
 	tools/explain.c \
 	tools/json.c tools/json.h \

@@ -49,6 +49,11 @@ int fy_usage_error(const char *subcommand);
  */
 int fy_finish_output(int status);
 
+struct fy_place;
+/* Reads "[USER@]HOST", or a place with options (ssh://HOST/?option=...), that ssh can
+ * reach. FY_ERR_INVALID after a message. In deploy.c. */
+int fy_tool_host(const char *text, struct fy_place *out) FY_MUST_CHECK;
+
 /* Where the parts of this installation (or build tree) are. */
 struct fy_places {
     bool uninstalled;       /* running in a build tree */

@@ -493,7 +493,7 @@ FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
                             void *argument);
 
 /*
- * Tell ThreadSanitizer, in programs that have it, that all that threads did
+ * Both tell ThreadSanitizer, in programs that have it, that all that threads did
  * before a release of this address comes before all that follows an acquire,
  * because it does not see ferry's atomics. Any thread; they do nothing before
  * the first stack is made.

@@ -236,6 +236,19 @@ deployed()
     (cd "$data" && "$build/ferry" run --no-discover --force --device none \
         --report="$dir/report" --mount "$data=ssh://box/srv?command=$dir/ssh" -- grep -c 7 f)
 }
+told()
+{
+    "$build/ferry" doctor "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err" || return
+    sed -n "s/^  $1 *//p" "$dir/out"
+}
+equal "ferry doctor of a host without programs: ferry" "$(told ferry) $(cat "$dir/err")" \
+    "not installed "
+case $(told copies) in
+    "none; 'ferry deploy "*) ok "... names the way out" ;;
+    *) not_ok "... names the way out" ;;
+esac
+equal "... and the programs that are missing there" \
+    "$(told 'missing there' | grep -wc grep) $(told 'missing there' | grep -wc tar)" "1 0"
 equal "without ferry there: as local" "$(deployed 2>/dev/null)" "$(grep -c 7 "$data/f")"
 grep -q 'ferry deploy HOST' "$dir/report" && ok "... and the way out is named" ||
     not_ok "... and the way out is named"
@@ -247,6 +260,19 @@ equal "... and a command runs there" \
     "$(grep -c 7 "$data/f") 1"
 "$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy once more" "$? $(cat "$dir/err")" "0 "
+equal "ferry doctor sees the copy" "$(told copies)" "$("$build/ferry" --version | cut -d ' ' -f 2)"
+cp "$dir/bin/grep" "$root/bin/grep"
+cp -L "$(command -v sed)" "$root/bin/sed"
+cp -L "$(command -v sha256sum)" "$root/bin/sha256sum"
+equal "... tells programs that are the same from other builds" \
+    "$(told 'the same' | grep -ow 'grep\|sed\|sha256sum' | tr '\n' ' ')$(told 'other builds')" \
+    "sed sha256sum 1: grep"
+rm "$root/bin/grep" "$root/bin/sed" "$root/bin/sha256sum"
+printf '#!/bin/sh\nprintf "machine a\\033[2Jb\\nhas ../../x y\\nhas\\nend 1\\n"' >"$dir/ssh.lies"
+chmod 755 "$dir/ssh.lies"
+"$build/ferry" doctor "ssh://box/?command=$dir/ssh.lies" >"$dir/out" 2>"$dir/err"
+equal "... and prints no control character of a host" "$? $(sed -n 2p "$dir/out")" \
+    "0   machine          a?[2Jb"
 rm -rf "$dir/cache"/*
 (
     export HOME_THERE="/root/a \"\$b'c"
