@@ -10,17 +10,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "annotations/model/model.h"
 #include "common/debug.h"
+#include "common/kernel.h"
 #include "common/path.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/storage/needs.h"
@@ -661,7 +660,7 @@ open_carried(const struct check *check, const char *path)
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
                                       RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, check->image_fd, path, &how, sizeof how);
+    return fy_openat2(check->image_fd, path, &how);
 }
 
 static const struct fy_carried_file *

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "common/kernel.h"
 #include "proxy/server/split.h"
 
 enum {
@@ -205,7 +205,7 @@ take_descriptors(struct plan *plan)
             return -1;
         }
     }
-    (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+    fy_close_range(3, ~0U, true);
     return 0;
 }
 
@@ -240,8 +240,8 @@ child(struct plan *plan)
          * proxy: read ends of pipes, its own among them, that would keep
          * writers from SIGPIPE. Where it is not split after all, its exec tells
          * of itself as ever. */
-        (void)syscall(SYS_close_range, 3U, (unsigned)status - 1, 0U);
-        (void)syscall(SYS_close_range, (unsigned)status + 1, ~0U, 0U);
+        fy_close_range(3, (unsigned)status - 1, false);
+        fy_close_range((unsigned)status + 1, ~0U, false);
         plan->split.started = status;
         fy_split_run(&plan->split);
     }
