@@ -34,6 +34,7 @@ struct plan {
     const struct fy_stage_spec *spec;
     struct fy_sandbox *sandbox;
     char **argv, **env;
+    bool linked;               /* argv begins with a carried linker's words */
     char *tmpdir, *search;     /* the entries of `env' that are ours */
     struct fy_split_job split; /* copies 0: one process */
     int child[3];              /* what becomes fds 0-2; -1: closed */
@@ -289,6 +290,27 @@ plan_environment(struct plan *plan)
     return 0;
 }
 
+/* Puts the words of a carried linker before those of the stage. */
+static int
+plan_words(struct plan *plan)
+{
+    char *words[FY_LINKER_WORDS];
+    size_t n = fy_sandbox_linker(plan->sandbox, plan->argv[0], words);
+    if (n == 0 || !plan->argv[0]) {
+        return 0;
+    }
+    char **argv = calloc(n + plan->spec->argc, sizeof *argv);
+    if (!argv) {
+        return FY_ERR_NOMEM;
+    }
+    memcpy(argv, words, n * sizeof *argv);
+    memcpy(argv + n, plan->argv + 1, plan->spec->argc * sizeof *argv);
+    free(plan->argv);
+    plan->argv = argv;
+    plan->linked = true;
+    return 0;
+}
+
 static void
 plan_copies(struct plan *plan, const struct fy_invocation *invocation)
 {
@@ -296,7 +318,7 @@ plan_copies(struct plan *plan, const struct fy_invocation *invocation)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t most = cores > 1 ? (uint32_t)cores : 1;
     uint32_t copies = plan->spec->copies < most ? plan->spec->copies : most;
-    if (copies < 2 || !fy_split_possible(invocation, &arg)) {
+    if (copies < 2 || plan->linked || !fy_split_possible(invocation, &arg)) {
         return;
     }
     plan->split = (struct fy_split_job){
@@ -404,7 +426,7 @@ fy_run_start(const struct fy_stage_spec *spec,
     files[0] = files[1] = files[2] = -1;
     int status = FY_ERR_NOMEM;
     plan.argv = strings(spec->argv, spec->argc);
-    if (!plan.argv || plan_environment(&plan)) {
+    if (!plan.argv || plan_words(&plan) || plan_environment(&plan)) {
         goto undo;
     }
     plan_copies(&plan, invocation);

@@ -90,5 +90,9 @@ TESTS += tests/session/rights.py
 dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
 
+EXTRA_DIST += tests/session/rebuilt.py
+dist_check_SCRIPTS += tests/session/kernels.sh
+TESTS += tests/session/kernels.sh
+
 dist_check_SCRIPTS += tests/session/carried.sh
 TESTS += tests/session/carried.sh
