@@ -8,6 +8,7 @@ libfycommon_la_SOURCES = \
 	common/environment.c common/environment.h \
 	common/debug.c common/debug.h common/debug_words.c \
 	common/hash.h \
+	common/kernel.c common/kernel.h \
 	common/lines.c common/lines.h \
 	common/number.c \
 	common/path.c common/path.h \

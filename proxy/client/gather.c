@@ -370,37 +370,6 @@ locale_of(const struct fy_gather *gather, const char *category)
     return "C";
 }
 
-/* Returns true if there are messages in that language: LANGUAGE, or a locale's name. */
-static bool
-has_translations(const char *language)
-{
-    char name[64], folder[PATH_MAX];
-    for (size_t n; *language; language += n + (language[n] != '\0')) {
-        n = strcspn(language, ":");
-        size_t whole = strcspn(language, ":.@"),
-               base = strcspn(language, ":.@_");
-        const size_t parts[] = {whole, base};
-        for (size_t i = 0; i < 2; i++) {
-            (void)snprintf(name, sizeof name, "%.*s", (int)parts[i], language);
-            (void)snprintf(folder, sizeof folder,
-                           "/usr/share/locale/%s/LC_MESSAGES", name);
-            DIR *dir = strchr(name, '/') || !*name ? NULL : opendir(folder);
-            const struct dirent *entry;
-            bool some = false;
-            while (dir && !some && (entry = readdir(dir))) {
-                some = strstr(entry->d_name, ".mo");
-            }
-            if (dir) {
-                (void)closedir(dir);
-            }
-            if (some) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* Adds the locale's files: a folder, or the archive of all. Only UTF-8, as others need
  * tables of their characters, too. */
 static int
@@ -442,7 +411,8 @@ add_locales(struct fy_gather *gather)
         const char *locale = locale_of(gather, categories[i]);
         bool none = strcmp(locale, "C") == 0 || strcmp(locale, "POSIX") == 0;
         if (!none && strcmp(categories[i], "LC_MESSAGES") == 0 &&
-            (has_translations(locale) || has_translations(gather->language))) {
+            (fy_has_translations(locale) ||
+             fy_has_translations(gather->language))) {
             status = FY_ERR_UNSUPPORTED;
         } else if (!none) {
             status = add_locale(gather, locale);

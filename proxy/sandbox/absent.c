@@ -8,15 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/kernel.h"
 #include "common/whole.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/storage/index.h"
@@ -137,7 +136,7 @@ look_at(int folder, const char *path, const char *matching)
 {
     const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                                  .resolve = RESOLVE_NO_SYMLINKS};
-    int named = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    int named = fy_openat2(folder, path, &how);
     return look_at_named(named, named < 0 && may_be_there(folder, path),
                          matching);
 }
@@ -196,7 +195,7 @@ look_at_home(const struct fy_absent_places *places,
         top = places->image;
         how.resolve |= RESOLVE_IN_ROOT;
     }
-    int named = (int)syscall(SYS_openat2, top, path, &how, sizeof how);
+    int named = fy_openat2(top, path, &how);
     return look_at_named(
         named, named < 0 && top == AT_FDCWD && may_be_there(AT_FDCWD, path),
         matching);

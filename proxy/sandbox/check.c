@@ -10,70 +10,36 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "annotations/model/model.h"
 #include "common/debug.h"
+#include "common/kernel.h"
 #include "common/path.h"
-#include "proxy/sandbox/policy.h"
+#include "proxy/sandbox/check.h"
 #include "proxy/storage/needs.h"
 #include "proxy/storage/store.h"
 #include "proxy/storage/tools.h"
 #include "proxy/wire/temporary.h"
 
 enum {
-    FILES_MAX = 24, /* that a stage may read beside its root */
     LINKERS_MAX = 4,
-    OUTPUTS_MAX = 2, /* stdout and stderr */
 };
 
-/* Of one check. */
-struct check {
-    struct fy_policy *policy;
-    const struct fy_stage_spec *spec;
-    const struct fy_invocation *invocation;
-    struct fy_seen seen[FY_MAX_SEEN]; /* by name, none beneath another */
-    unsigned nseen;
-    struct fy_seen *on;  /* the mount of `base' */
-    char base[PATH_MAX]; /* folder of relative operands; "" when outside */
-    bool writes;
-    struct {
-        dev_t device;
-        ino_t inode;
-        bool linked; /* it has other names, too */
-    } outputs[OUTPUTS_MAX];
-    unsigned noutputs;
-    bool strangers; /* it may see files of others, and names them */
-    int files[FILES_MAX];
-    char *paths[FILES_MAX];
-    unsigned nfiles;
-    unsigned nprograms; /* of these; they are executed */
-    const char
-        *image;   /* the root of a program that is carried; NULL: it is not */
-    int image_fd; /* likewise; -1 */
-    struct fy_names *names; /* NULL: the client's mounts keep none */
-    struct fy_sandbox *sandbox;
-    unsigned *out_reason;
-    struct fy_buffer *why;
-};
-
-static int
-refuse(struct check *check, unsigned reason, const char *a, const char *b,
-       const char *c)
+int
+fy_check_refuse(struct fy_check *check, unsigned reason, const char *a,
+                const char *b, const char *c)
 {
     return fy_refuse(check->out_reason, reason, check->why, a, b, c);
 }
 
-/* As a C string: no NUL inside, and it fits. */
-static bool
-text_of(const struct fy_bytes *bytes, char *out, size_t capacity)
+bool
+fy_check_text(const struct fy_bytes *bytes, char *out, size_t capacity)
 {
     if (!bytes->at || bytes->n >= capacity ||
         memchr(bytes->at, '\0', bytes->n)) {
@@ -94,15 +60,16 @@ trim_slashes(char *path)
 }
 
 static int
-check_place(struct check *check, const struct fy_bytes *mount_bytes,
+check_place(struct fy_check *check, const struct fy_bytes *mount_bytes,
             const struct fy_bytes *root_bytes)
 {
     char root[PATH_MAX];
     struct fy_seen *seen = &check->seen[check->nseen];
-    if (!text_of(mount_bytes, seen->mount, sizeof seen->mount) ||
-        seen->mount[0] != '/' || !text_of(root_bytes, root, sizeof root) ||
-        !*root) {
-        return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
+    if (!fy_check_text(mount_bytes, seen->mount, sizeof seen->mount) ||
+        seen->mount[0] != '/' ||
+        !fy_check_text(root_bytes, root, sizeof root) || !*root) {
+        return fy_check_refuse(check, FY_STAGE_REFUSED, "a malformed mount",
+                               NULL, NULL);
     }
     trim_slashes(seen->mount);
     int status = fy_roots_find(check->policy, root, &seen->root,
@@ -134,24 +101,24 @@ is_apart(const struct fy_seen *a, const struct fy_seen *b)
 }
 
 static int
-check_places(struct check *check)
+check_places(struct fy_check *check)
 {
     const struct fy_stage_spec *spec = check->spec;
     int status = check_place(check, &spec->mount, &spec->root);
     for (uint32_t i = 0; !status && i < spec->nmounts; i++) {
-        status =
-            check->nseen == FY_MAX_SEEN
-                ? refuse(check, FY_STAGE_REFUSED, "too many mounts", NULL, NULL)
-                : check_place(check, &spec->mounts[i].mount,
-                              &spec->mounts[i].root);
+        status = check->nseen == FY_MAX_SEEN
+                     ? fy_check_refuse(check, FY_STAGE_REFUSED,
+                                       "too many mounts", NULL, NULL)
+                     : check_place(check, &spec->mounts[i].mount,
+                                   &spec->mounts[i].root);
     }
     qsort(check->seen, check->nseen, sizeof check->seen[0], by_mount);
     for (unsigned i = 0; !status && i < check->nseen; i++) {
         for (unsigned j = 0; !status && j < check->nseen; j++) {
             if (i != j && !is_apart(&check->seen[i], &check->seen[j])) {
-                status =
-                    refuse(check, FY_STAGE_NESTED_MOUNT, check->seen[i].mount,
-                           " and ", check->seen[j].mount);
+                status = fy_check_refuse(check, FY_STAGE_NESTED_MOUNT,
+                                         check->seen[i].mount, " and ",
+                                         check->seen[j].mount);
             }
         }
     }
@@ -160,7 +127,7 @@ check_places(struct check *check)
 }
 
 static struct fy_seen *
-seen_of(struct check *check, const char *path, char out[PATH_MAX])
+seen_of(struct fy_check *check, const char *path, char out[PATH_MAX])
 {
     return fy_seen_of(check->seen, check->nseen, path, out, PATH_MAX);
 }
@@ -170,7 +137,7 @@ seen_of(struct check *check, const char *path, char out[PATH_MAX])
  * folder shows "..": a folder of the client.
  */
 static int
-check_shown(struct check *check, int fd, bool tree)
+check_shown(struct fy_check *check, int fd, bool tree)
 {
     const struct fy_invocation *invocation = check->invocation;
     struct stat about;
@@ -182,7 +149,7 @@ check_shown(struct check *check, int fd, bool tree)
     for (unsigned i = 0; looks && i < check->nseen; i++) {
         if (about.st_dev == check->seen[i].root.device &&
             about.st_ino == check->seen[i].root.inode) {
-            return refuse(
+            return fy_check_refuse(
                 check, FY_STAGE_OTHER_NAMES,
                 "the mount's own folder may be shown with what it is in", NULL,
                 NULL);
@@ -197,7 +164,7 @@ check_shown(struct check *check, int fd, bool tree)
 
 /* Whether a mount point lies in that folder, which so exists there too. */
 static bool
-is_above(const struct check *check, const char *folder)
+is_above(const struct fy_check *check, const char *folder)
 {
     char ignored[PATH_MAX];
     bool above = false;
@@ -213,7 +180,7 @@ is_above(const struct check *check, const char *folder)
  * the tree that begins there: the highest such folder.
  */
 static void
-find_top(const struct check *check, char *out)
+find_top(const struct fy_check *check, char *out)
 {
     const struct fy_invocation *invocation = check->invocation;
     char folder[PATH_MAX], path[PATH_MAX];
@@ -248,7 +215,7 @@ find_top(const struct check *check, char *out)
 
 /* What is looked at for the working folder as such. */
 static int
-check_tree(struct check *check, const char *shown)
+check_tree(struct fy_check *check, const char *shown)
 {
     const struct fy_invocation *invocation = check->invocation;
     unsigned flags = FY_RESOLVE_FOLDER;
@@ -274,21 +241,22 @@ check_tree(struct check *check, const char *shown)
 
 /* The working folder: beneath the mount, or a stage that does not use it. */
 static int
-check_folder(struct check *check)
+check_folder(struct fy_check *check)
 {
     char folder[PATH_MAX];
     int fd;
-    if (!text_of(&check->spec->cwd, folder, sizeof folder) ||
+    if (!fy_check_text(&check->spec->cwd, folder, sizeof folder) ||
         folder[0] != '/') {
-        return refuse(check, FY_STAGE_REFUSED, "a malformed working folder",
-                      NULL, NULL);
+        return fy_check_refuse(check, FY_STAGE_REFUSED,
+                               "a malformed working folder", NULL, NULL);
     }
     const struct fy_invocation *invocation = check->invocation;
     struct fy_seen *on = seen_of(check, folder, check->base);
     if (!on) {
         if (invocation->reads_cwd || invocation->writes_cwd) {
-            return refuse(check, FY_STAGE_OUTSIDE, "the working folder ",
-                          folder, " is not on the mount");
+            return fy_check_refuse(check, FY_STAGE_OUTSIDE,
+                                   "the working folder ", folder,
+                                   " is not on the mount");
         }
         check->base[0] = '\0';
         strcpy(check->sandbox->folder, is_above(check, folder) ? folder : "/");
@@ -322,15 +290,15 @@ is_device(const char *path)
 
 /* An operand or folder as the client names it: relative to the root. */
 static int
-to_relative(struct check *check, const char *text, char *out,
+to_relative(struct fy_check *check, const char *text, char *out,
             struct fy_seen **on)
 {
     *on = check->on;
     if (*text == '/') {
         *on = seen_of(check, text, out);
         if (!*on) {
-            return refuse(check, FY_STAGE_OUTSIDE, text, " is not on the mount",
-                          NULL);
+            return fy_check_refuse(check, FY_STAGE_OUTSIDE, text,
+                                   " is not on the mount", NULL);
         }
         return 0;
     }
@@ -344,38 +312,39 @@ to_relative(struct check *check, const char *text, char *out,
         }
     }
     if (!*check->base) {
-        return refuse(check, FY_STAGE_OUTSIDE, text,
-                      " is relative to a folder that is not on the mount",
-                      NULL);
+        return fy_check_refuse(
+            check, FY_STAGE_OUTSIDE, text,
+            " is relative to a folder that is not on the mount", NULL);
     }
     /* Not collapsed: the kernel knows what .. means behind links. */
     int n = snprintf(out, PATH_MAX, "%s/%s", check->base, text);
     if (n < 0 || n >= PATH_MAX) {
-        return refuse(check, FY_STAGE_UNCLEAR_PATH, "a path is too long", NULL,
-                      NULL);
+        return fy_check_refuse(check, FY_STAGE_UNCLEAR_PATH,
+                               "a path is too long", NULL, NULL);
     }
     return 0;
 }
 
 /* The files that the client writes the stage's output to. */
 static int
-check_outputs(struct check *check)
+check_outputs(struct fy_check *check)
 {
     const struct fy_stage_spec *spec = check->spec;
     int status = 0;
-    if (spec->noutputs > OUTPUTS_MAX) {
-        return refuse(check, FY_STAGE_REFUSED, "too many outputs", NULL, NULL);
+    if (spec->noutputs > FY_CHECK_OUTPUTS_MAX) {
+        return fy_check_refuse(check, FY_STAGE_REFUSED, "too many outputs",
+                               NULL, NULL);
     }
     for (uint32_t i = 0; !status && i < spec->noutputs; i++) {
         char path[PATH_MAX], relative[PATH_MAX];
         struct stat about;
         int fd;
-        struct fy_seen *on = text_of(&spec->outputs[i], path, sizeof path)
+        struct fy_seen *on = fy_check_text(&spec->outputs[i], path, sizeof path)
                                  ? seen_of(check, path, relative)
                                  : NULL;
         if (!on) {
-            return refuse(check, FY_STAGE_OUTSIDE, "an output",
-                          " is not on the mount", NULL);
+            return fy_check_refuse(check, FY_STAGE_OUTSIDE, "an output",
+                                   " is not on the mount", NULL);
         }
         status = fy_resolve(&on->root, relative, 0, path, &fd,
                             check->out_reason, check->why);
@@ -383,7 +352,8 @@ check_outputs(struct check *check)
             break;
         }
         if (fstat(fd, &about) != 0) {
-            status = refuse(check, FY_STAGE_UNCLEAR_PATH, path, NULL, NULL);
+            status =
+                fy_check_refuse(check, FY_STAGE_UNCLEAR_PATH, path, NULL, NULL);
         } else {
             check->outputs[check->noutputs].device = about.st_dev;
             check->outputs[check->noutputs].inode = about.st_ino;
@@ -397,7 +367,7 @@ check_outputs(struct check *check)
 /* Whether what the stage reads is a file that its output goes to. In a tree it
  * has its own name, which the client has looked for, or another one. */
 static int
-check_alike(struct check *check, int fd, bool tree, const char *shown)
+check_alike(struct fy_check *check, int fd, bool tree, const char *shown)
 {
     struct stat about;
     bool alike = false;
@@ -410,8 +380,8 @@ check_alike(struct check *check, int fd, bool tree, const char *shown)
                 (about.st_dev == check->outputs[i].device &&
                  about.st_ino == check->outputs[i].inode);
     }
-    return alike ? refuse(check, FY_STAGE_ODD_STREAM,
-                          "it reads what it writes: ", shown, NULL)
+    return alike ? fy_check_refuse(check, FY_STAGE_ODD_STREAM,
+                                   "it reads what it writes: ", shown, NULL)
                  : 0;
 }
 
@@ -431,7 +401,7 @@ recall(int fd)
 }
 
 static int
-check_use(struct check *check, const struct fy_use *use)
+check_use(struct fy_check *check, const struct fy_use *use)
 {
     char text[PATH_MAX], relative[PATH_MAX];
     const struct fy_stage_spec *spec = check->spec;
@@ -439,14 +409,14 @@ check_use(struct check *check, const struct fy_use *use)
         return 0;
     }
     if (use->arg >= spec->argc || use->offset > spec->argv[use->arg].n) {
-        return refuse(check, FY_STAGE_REFUSED, "a malformed operand", NULL,
-                      NULL);
+        return fy_check_refuse(check, FY_STAGE_REFUSED, "a malformed operand",
+                               NULL, NULL);
     }
     struct fy_bytes bytes = {spec->argv[use->arg].at + use->offset,
                              spec->argv[use->arg].n - use->offset};
-    if (!text_of(&bytes, text, sizeof text)) {
-        return refuse(check, FY_STAGE_UNCLEAR_PATH, "a path is too long", NULL,
-                      NULL);
+    if (!fy_check_text(&bytes, text, sizeof text)) {
+        return fy_check_refuse(check, FY_STAGE_UNCLEAR_PATH,
+                               "a path is too long", NULL, NULL);
     }
     if (!*text || is_device(text)) {
         return 0; /* "" exists nowhere */
@@ -499,7 +469,7 @@ check_use(struct check *check, const struct fy_use *use)
 }
 
 static int
-check_uses(struct check *check)
+check_uses(struct fy_check *check)
 {
     int status = 0;
     const struct fy_invocation *invocation = check->invocation;
@@ -531,7 +501,7 @@ check_uses(struct check *check)
 /* A descriptor of the host's file `path' (or of the mount's, by the client's
  * path), *out_fd -1 when there is none. What cannot be told is an error. */
 static int
-open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
+open_any(struct fy_check *check, const char *path, bool *in_root, int *out_fd)
 {
     char relative[PATH_MAX];
     struct fy_seen *on = seen_of(check, path, relative);
@@ -547,11 +517,10 @@ open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
                       &ignored, NULL);
 }
 
-/* Takes fd; the stage may read and execute it, by this path. */
-static bool
-keep_file(struct check *check, int fd, const char *path)
+bool
+fy_check_keep_file(struct fy_check *check, int fd, const char *path)
 {
-    if (check->nfiles == FILES_MAX ||
+    if (check->nfiles == FY_CHECK_FILES_MAX ||
         !(check->paths[check->nfiles] = strdup(path))) {
         close(fd);
         return false;
@@ -562,7 +531,7 @@ keep_file(struct check *check, int fd, const char *path)
 
 /* The program at `path' is the client's: held. */
 static bool
-is_same_tool(struct check *check, const char *path, const char *identity)
+is_same_tool(struct fy_check *check, const char *path, const char *identity)
 {
     char link[40], here[512];
     bool in_root;
@@ -578,11 +547,11 @@ is_same_tool(struct check *check, const char *path, const char *identity)
         return false;
     }
     check->nprograms++;
-    return keep_file(check, fd, path);
+    return fy_check_keep_file(check, fd, path);
 }
 
 static int
-check_words(struct check *check)
+check_words(struct fy_check *check)
 {
     int status = fy_refuse_name(check->spec, check->out_reason, check->why);
     return status ? status
@@ -611,8 +580,8 @@ bool
 fy_policy_has_tool(const struct fy_tool *tool)
 {
     char path[PATH_MAX], other[PATH_MAX], identity[512], found[512];
-    if (!text_of(&tool->path, path, sizeof path) || path[0] != '/' ||
-        !text_of(&tool->identity, identity, sizeof identity)) {
+    if (!fy_check_text(&tool->path, path, sizeof path) || path[0] != '/' ||
+        !fy_check_text(&tool->identity, identity, sizeof identity)) {
         return false;
     }
     for (size_t i = 0; tool_path(path, i, other); i++) {
@@ -625,134 +594,24 @@ fy_policy_has_tool(const struct fy_tool *tool)
     return false;
 }
 
-/* ---- a program that is carried ------------------------------------------------------- */
-
-struct fy_store *
-fy_policy_store(struct fy_policy *policy, struct fy_buffer *why)
-{
-    if (fy_namespace_kind(policy) == FY_NAMESPACE_NONE) {
-        fy_buffer_add(why,
-                      "its kernel makes no namespace for carried programs");
-        return NULL;
-    }
-    (void)pthread_mutex_lock(&policy->lock);
-    char folder[PATH_MAX];
-    struct statvfs about;
-    if (!policy->store &&
-        fy_store_open(policy->home, FY_STORE_BYTES, why, &policy->store)) {
-        policy->store = NULL;
-    } else if (policy->store && !policy->store_placed) {
-        policy->store_placed = true;
-        /* The home may be mounted by a client. */
-        if (fy_temporary_new(policy, folder, sizeof folder) == 0 &&
-            statvfs(folder, &about) == 0 && !(about.f_flag & ST_NOEXEC)) {
-            fy_store_set_place(policy->store, folder);
-        }
-    }
-    struct fy_store *store = policy->store;
-    (void)pthread_mutex_unlock(&policy->lock);
-    return store;
-}
-
-/* A descriptor (O_PATH) of a file of the image. */
 static int
-open_carried(const struct check *check, const char *path)
-{
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
-                                      RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, check->image_fd, path, &how, sizeof how);
-}
-
-static const struct fy_carried_file *
-find_carried(const struct check *check, const char *path)
-{
-    const struct fy_stage_spec *spec = check->spec;
-    for (uint32_t i = 0; i < spec->ncarried; i++) {
-        if (strcmp(spec->carried[i].path.at, path) == 0) {
-            return &spec->carried[i];
-        }
-    }
-    return NULL;
-}
-
-/* The stage may execute a program of the image. */
-static bool
-keep_carried(struct check *check, const char *path)
-{
-    const struct fy_carried_file *file = find_carried(check, path);
-    int fd = file && file->executes ? open_carried(check, path) : -1;
-    check->nprograms++;
-    return fd >= 0 && keep_file(check, fd, path);
-}
-
-/* Has all files of the stage stand in the image, which becomes its root. */
-static int
-carry(struct check *check, const char *program)
-{
-    const struct fy_stage_spec *spec = check->spec;
-    char path[PATH_MAX], beneath[PATH_MAX];
-    struct fy_store *store = fy_policy_store(check->policy, check->why);
-    if (!store) {
-        return refuse(check, FY_STAGE_OTHER_TOOL, NULL, NULL, NULL);
-    }
-    for (unsigned i = 0; i < check->nseen; i++) {
-        if (fy_store_image_is_beneath(store, check->seen[i].root.path)) {
-            return refuse(check, FY_STAGE_OTHER_TOOL, check->seen[i].mount,
-                          " shows where carried programs stand", NULL);
-        }
-    }
-    for (uint32_t i = 0; i < spec->ncarried; i++) {
-        const struct fy_carried_file *file = &spec->carried[i];
-        if (!text_of(&file->path, path, sizeof path) ||
-            seen_of(check, path, beneath)) {
-            return refuse(check, FY_STAGE_OTHER_TOOL, "a file that is carried ",
-                          "cannot stand at ", path);
-        }
-        int status = fy_store_show(store, path, file->sha256);
-        if (status) {
-            return refuse(check,
-                          status == FY_ERR_BUSY ? FY_STAGE_BUSY
-                                                : FY_STAGE_OTHER_TOOL,
-                          path,
-                          status == FY_ERR_NOENT  ? " is not in its store"
-                          : status == FY_ERR_BUSY ? " was another one before"
-                                                  : " cannot be carried",
-                          NULL);
-        }
-    }
-    for (unsigned i = 0; i < check->nseen; i++) {
-        if (fy_store_make_point(store, check->seen[i].mount)) {
-            return refuse(check, FY_STAGE_UNCLEAR_PATH, check->seen[i].mount,
-                          " cannot be made in the image", NULL);
-        }
-    }
-    check->image = fy_store_image(store);
-    check->image_fd = open(check->image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (check->image_fd < 0 || !keep_carried(check, program)) {
-        return refuse(check, FY_STAGE_OTHER_TOOL, program,
-                      " is not among what is carried", NULL);
-    }
-    strcpy(check->sandbox->program, program);
-    return 0;
-}
-
-static int
-check_tool(struct check *check)
+check_tool(struct fy_check *check)
 {
     char path[PATH_MAX], identity[512], other[PATH_MAX];
     const struct fy_tool *tool = &check->spec->tool;
-    if (!text_of(&tool->path, path, sizeof path) || path[0] != '/' ||
-        !text_of(&tool->identity, identity, sizeof identity) || !*identity) {
-        return refuse(check, FY_STAGE_OTHER_TOOL, "a malformed program", NULL,
-                      NULL);
+    if (!fy_check_text(&tool->path, path, sizeof path) || path[0] != '/' ||
+        !fy_check_text(&tool->identity, identity, sizeof identity) ||
+        !*identity) {
+        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL,
+                               "a malformed program", NULL, NULL);
     }
     /* A wrapper that somebody gave a tool's name is not what the annotation
      * speaks of; those of the system (zgrep, egrep) are. */
     if (strchr(identity, '+') && strncmp(path, "/usr/bin/", 9) != 0 &&
         strncmp(path, "/bin/", 5) != 0) {
-        return refuse(check, FY_STAGE_OTHER_TOOL, path,
-                      " is a script that is no part of the system", NULL);
+        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, path,
+                               " is a script that is no part of the system",
+                               NULL);
     }
     for (size_t i = 0; tool_path(path, i, other); i++) {
         if (is_same_tool(check, other, identity)) {
@@ -761,13 +620,13 @@ check_tool(struct check *check)
         }
     }
     return check->spec->ncarried && !strchr(identity, '+')
-               ? carry(check, path)
-               : refuse(check, FY_STAGE_OTHER_TOOL, path,
-                        " is missing or another version there", NULL);
+               ? fy_carried_stand(check, path)
+               : fy_check_refuse(check, FY_STAGE_OTHER_TOOL, path,
+                                 " is missing or another version there", NULL);
 }
 
-static const char *
-variable(const struct fy_stage_spec *spec, const char *name)
+const char *
+fy_check_variable(const struct fy_stage_spec *spec, const char *name)
 {
     size_t n = strlen(name);
     for (uint32_t i = 0; i < spec->envc; i++) {
@@ -782,7 +641,7 @@ variable(const struct fy_stage_spec *spec, const char *name)
 
 /* Variables that change what the program is, and the locale. */
 static int
-check_environment(struct check *check)
+check_environment(struct fy_check *check)
 {
     static const char *const locales[] = {"LOCPATH",
                                           "LC_ALL",
@@ -808,10 +667,10 @@ check_environment(struct check *check)
     const char *environment[sizeof locales / sizeof locales[0] + 1];
     size_t n = 0;
     for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
-        const char *value = variable(spec, locales[i]);
+        const char *value = fy_check_variable(spec, locales[i]);
         if (strlen(value) > 120) {
-            return refuse(check, FY_STAGE_OTHER_TOOL, "an odd ", locales[i],
-                          NULL);
+            return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, "an odd ",
+                                   locales[i], NULL);
         }
         if (*value) {
             (void)snprintf(texts[n], sizeof texts[n], "%s=%s", locales[i],
@@ -826,7 +685,8 @@ check_environment(struct check *check)
     fy_buffer_start(&buffer, said, sizeof said);
     if (!check->image && /* else it has the client's */
         !fy_locales_fit(environment, check->invocation->encoded, &buffer)) {
-        return refuse(check, FY_STAGE_OTHER_TOOL, said, " there", NULL);
+        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, said, " there",
+                               NULL);
     }
     return 0;
 }
@@ -837,36 +697,14 @@ is_names(const char *path)
     return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
 }
 
-/* The annotation on this host lets the command execute the program. */
-static bool
-is_named(const struct check *check, const char *path)
+bool
+fy_check_is_named(const struct fy_check *check, const char *path)
 {
     const char *const *at = check->invocation->configs;
     while (at && *at && strcmp(*at, path) != 0) {
         at++;
     }
     return at && *at;
-}
-
-/* A file that is carried, or missing on the client; *out_same when the stage sees that. */
-static int
-check_carried(struct check *check, const char *path,
-              const struct fy_config_hash *config, bool *out_same)
-{
-    static const unsigned char none[32];
-    const struct fy_carried_file *file = find_carried(check, path);
-    int fd = open_carried(check, path);
-    bool missing = memcmp(config->sha256, none, sizeof none) == 0;
-    *out_same =
-        missing ? fd < 0 && errno == ENOENT
-                : file && fd >= 0 && (!file->executes || is_named(check, path));
-    if (fd >= 0) {
-        close(fd);
-    }
-    return !*out_same || missing || !file->executes || keep_carried(check, path)
-               ? 0
-               : refuse(check, FY_STAGE_OTHER_CONFIG,
-                        "too many configuration files", NULL, NULL);
 }
 
 /* Returns false if the client sees another inode by that path. */
@@ -879,7 +717,7 @@ is_same_folder(const struct stat *about, const struct fy_config_hash *config)
 
 /* One of them, of this path; *out_same when it is the client's. */
 static int
-check_config(struct check *check, const char *path,
+check_config(struct fy_check *check, const char *path,
              const struct fy_config_hash *config, bool *out_same)
 {
     unsigned char here[32] = {0};
@@ -901,20 +739,21 @@ check_config(struct check *check, const char *path,
      * the command starts. */
     bool program = (about.st_mode & 0111) != 0;
     same = same && (fd < 0 || !S_ISREG(about.st_mode) || !program ||
-                    is_named(check, path));
+                    fy_check_is_named(check, path));
     bool shown =
         fd >= 0 && same && S_ISREG(about.st_mode) && (!in_root || program);
     check->nprograms += shown && program;
     *out_same = same;
-    if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
-        return refuse(check, FY_STAGE_OTHER_CONFIG,
-                      "too many configuration files", NULL, NULL);
+    if (shown ? !fy_check_keep_file(check, fd, path)
+              : fd >= 0 && close(fd) != 0) {
+        return fy_check_refuse(check, FY_STAGE_OTHER_CONFIG,
+                               "too many configuration files", NULL, NULL);
     }
     return 0;
 }
 
 static int
-check_configs(struct check *check)
+check_configs(struct fy_check *check)
 {
     const struct fy_stage_spec *spec = check->spec;
     unsigned names = 0;
@@ -922,28 +761,30 @@ check_configs(struct check *check)
     for (uint32_t i = 0; !status && i < spec->nconfigs; i++) {
         char text[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
         bool same = false;
-        if (!text_of(&spec->configs[i].path, text, sizeof text) ||
+        if (!fy_check_text(&spec->configs[i].path, text, sizeof text) ||
             !fy_plain_path(text, path)) {
-            status = refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
-                            NULL, NULL);
+            status = fy_check_refuse(check, FY_STAGE_OTHER_CONFIG,
+                                     "a malformed path", NULL, NULL);
         } else {
-            status = check->image && !seen_of(check, path, beneath)
-                         ? check_carried(check, path, &spec->configs[i], &same)
-                         : check_config(check, path, &spec->configs[i], &same);
+            status =
+                check->image && !seen_of(check, path, beneath)
+                    ? fy_carried_check(check, path, &spec->configs[i], &same)
+                    : check_config(check, path, &spec->configs[i], &same);
         }
         if (!status && !same) {
-            status = refuse(check,
-                            is_names(path) ? FY_STAGE_OTHER_NAMES
-                                           : FY_STAGE_OTHER_CONFIG,
-                            path, " is another there", NULL);
+            status = fy_check_refuse(check,
+                                     is_names(path) ? FY_STAGE_OTHER_NAMES
+                                                    : FY_STAGE_OTHER_CONFIG,
+                                     path, " is another there", NULL);
         }
         names |= !status && strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
         names |= !status && strcmp(path, "/etc/group") == 0 ? 2u : 0u;
     }
     if (!status && fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
         names != 3) {
-        return refuse(check, FY_STAGE_OTHER_NAMES,
-                      "users may be named otherwise there", NULL, NULL);
+        return fy_check_refuse(check, FY_STAGE_OTHER_NAMES,
+                               "users may be named otherwise there", NULL,
+                               NULL);
     }
     return status;
 }
@@ -953,7 +794,7 @@ check_configs(struct check *check)
  * 32-bit program (only 64-bit ones have a build-id here) has other numbers.
  */
 static bool
-is_to_be_filtered(const struct check *check)
+is_to_be_filtered(const struct fy_check *check)
 {
     const struct fy_bytes *identity = &check->spec->tool.identity;
     static const char native[] = "build-id:";
@@ -965,7 +806,7 @@ is_to_be_filtered(const struct check *check)
 
 /* What the stage's limits are here. Never above our own. */
 static int
-check_limits(struct check *check)
+check_limits(struct fy_check *check)
 {
     static const unsigned carried[] = {
         RLIMIT_CPU,  RLIMIT_FSIZE,  RLIMIT_DATA,    RLIMIT_STACK,
@@ -981,8 +822,9 @@ check_limits(struct check *check)
         if (soft > own.rlim_max && resource != RLIMIT_NOFILE &&
             resource != RLIMIT_MEMLOCK && resource != RLIMIT_CORE) {
             /* It would end there where it would go on here. */
-            return refuse(check, FY_STAGE_LIMITS,
-                          "a resource limit is lower there", NULL, NULL);
+            return fy_check_refuse(check, FY_STAGE_LIMITS,
+                                   "a resource limit is lower there", NULL,
+                                   NULL);
         }
         hard = hard < own.rlim_max ? hard : own.rlim_max;
         soft = soft < hard ? soft : hard;
@@ -994,27 +836,27 @@ check_limits(struct check *check)
     check->sandbox->umask = check->spec->umask & 0777;
     if (check->spec->masks && check->writes &&
         check->policy->umask & ~check->sandbox->umask) {
-        return refuse(check, FY_STAGE_OTHER_CONFIG, "its umask is stricter",
-                      NULL, NULL);
+        return fy_check_refuse(check, FY_STAGE_OTHER_CONFIG,
+                               "its umask is stricter", NULL, NULL);
     }
     check->sandbox->nice = check->spec->nice < 19 ? check->spec->nice : 19;
     return 0;
 }
 
 static int
-open_stream(struct check *check, const struct fy_stream_spec *stream,
+open_stream(struct fy_check *check, const struct fy_stream_spec *stream,
             int *out_fd)
 {
     char path[PATH_MAX], relative[PATH_MAX], link[40];
     if (stream->kind != FY_STREAM_FILE) {
         return 0;
     }
-    struct fy_seen *on = text_of(&stream->path, path, sizeof path)
+    struct fy_seen *on = fy_check_text(&stream->path, path, sizeof path)
                              ? seen_of(check, path, relative)
                              : NULL;
     if (!on) {
-        return refuse(check, FY_STAGE_OUTSIDE, "a redirected file",
-                      " is not on the mount", NULL);
+        return fy_check_refuse(check, FY_STAGE_OUTSIDE, "a redirected file",
+                               " is not on the mount", NULL);
     }
     int fd;
     int status = fy_resolve(&on->root, relative, 0, path, &fd,
@@ -1027,12 +869,13 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
     if (fstat(fd, &about) != 0 ||
         (stream->inode && stream->inode != about.st_ino)) {
         close(fd);
-        return refuse(check, FY_STAGE_UNCLEAR_PATH, path,
-                      " is another file there", NULL);
+        return fy_check_refuse(check, FY_STAGE_UNCLEAR_PATH, path,
+                               " is another file there", NULL);
     }
     if (writes && !S_ISREG(about.st_mode)) {
         close(fd);
-        return refuse(check, FY_STAGE_ODD_STREAM, path, " is no file", NULL);
+        return fy_check_refuse(check, FY_STAGE_ODD_STREAM, path, " is no file",
+                               NULL);
     }
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     int opened = open(link, (int)(stream->flags & (O_ACCMODE | O_APPEND)) |
@@ -1040,14 +883,15 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
     int saved = errno;
     close(fd);
     if (opened < 0) {
-        return refuse(check, FY_STAGE_UNCLEAR_PATH, path, ": ",
-                      strerrordesc_np(saved));
+        return fy_check_refuse(check, FY_STAGE_UNCLEAR_PATH, path, ": ",
+                               strerrordesc_np(saved));
     }
     if (S_ISREG(about.st_mode) &&
         (stream->offset < 0 ||
          lseek(opened, stream->offset, SEEK_SET) != stream->offset)) {
         close(opened);
-        return refuse(check, FY_STAGE_ODD_STREAM, path, ": a bad offset", NULL);
+        return fy_check_refuse(check, FY_STAGE_ODD_STREAM, path,
+                               ": a bad offset", NULL);
     }
     on->writes = on->writes || writes;
     check->writes = check->writes || writes;
@@ -1060,10 +904,10 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
  * linkers. A script's annotation names no programs; it is one of the system's.
  */
 static int
-check_programs(struct check *check, const struct fy_landlock_wish *wish)
+check_programs(struct fy_check *check, const struct fy_landlock_wish *wish)
 {
     char link[40], linker[PATH_MAX];
-    int files[FILES_MAX + LINKERS_MAX];
+    int files[FY_CHECK_FILES_MAX + LINKERS_MAX];
     unsigned n = check->nfiles;
     int status = 0;
     memcpy(files, check->files, n * sizeof *files);
@@ -1076,8 +920,8 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
             status = FY_ERR_IO;
         }
         if (fd >= 0 && fy_needs_linker(fd, linker) == 0 && *linker == '/') {
-            files[n] = check->image ? open_carried(check, linker)
-                                    : open(linker, O_PATH | O_CLOEXEC);
+            files[n] = check->image_fd >= 0 ? fy_carried_open(check, linker)
+                                            : open(linker, O_PATH | O_CLOEXEC);
             status = files[n] < 0 ? FY_ERR_IO : status;
             n += files[n] >= 0;
         }
@@ -1100,7 +944,7 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
 
 /* The check's own descriptors of a namespace, which may be closed by the next one. */
 static int
-hold_namespace(struct check *check, const struct fy_namespace *namespace)
+hold_namespace(struct fy_check *check, const struct fy_namespace *namespace)
 {
     struct fy_sandbox *sandbox = check->sandbox;
     sandbox->has_space = true;
@@ -1112,8 +956,8 @@ hold_namespace(struct check *check, const struct fy_namespace *namespace)
             sandbox->namespaces[i] =
                 fcntl(namespace->fds[i], F_DUPFD_CLOEXEC, 3);
             if (sandbox->namespaces[i] < 0) {
-                return refuse(check, FY_STAGE_BUSY, "too many open files", NULL,
-                              NULL);
+                return fy_check_refuse(check, FY_STAGE_BUSY,
+                                       "too many open files", NULL, NULL);
             }
         }
     }
@@ -1121,7 +965,7 @@ hold_namespace(struct check *check, const struct fy_namespace *namespace)
 }
 
 static bool
-is_script(const struct check *check)
+is_script(const struct fy_check *check)
 {
     const struct fy_bytes *identity = &check->spec->tool.identity;
     return memchr(identity->at, '+', identity->n);
@@ -1130,7 +974,7 @@ is_script(const struct check *check)
 /* Whether what it executes may load code of the mounts: all but the system's programs,
  * whose libraries are the system's; an interpreter has modules. */
 static bool
-executes(const struct check *check)
+executes(const struct fy_check *check)
 {
     bool some = is_script(check);
     for (unsigned i = 0; !check->image && !some && i < check->nfiles; i++) {
@@ -1141,29 +985,35 @@ executes(const struct check *check)
     return some;
 }
 
-/* The namespaces and rules. With the lock. */
-static int
-furnish_now(struct check *check)
+bool
+fy_check_equal_paths(const struct fy_check *check)
 {
-    struct fy_policy *policy = check->policy;
-    struct fy_sandbox *sandbox = check->sandbox;
     bool equal = true;
     for (unsigned i = 0; i < check->nseen; i++) {
         equal = equal &&
                 strcmp(check->seen[i].mount, check->seen[i].root.path) == 0;
     }
+    return equal;
+}
+
+/* The namespaces and rules. With the lock. */
+static int
+furnish_now(struct fy_check *check)
+{
+    struct fy_policy *policy = check->policy;
+    struct fy_sandbox *sandbox = check->sandbox;
     bool strangers = fy_namespace_kind(policy) == FY_NAMESPACE_USER &&
                      fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
                      (check->strangers || !check->invocation->pure);
     const struct fy_namespace *namespace = NULL;
     int temporary = -1;
-    if (equal && !check->image &&
+    if (fy_check_equal_paths(check) && !check->image &&
         (fy_namespace_kind(policy) == FY_NAMESPACE_NONE || strangers)) {
         if (!*policy->plain_temporary &&
             fy_temporary_new(policy, policy->plain_temporary,
                              sizeof policy->plain_temporary) != 0) {
-            return refuse(check, FY_STAGE_REFUSED, "no temporary folder", NULL,
-                          NULL);
+            return fy_check_refuse(check, FY_STAGE_REFUSED,
+                                   "no temporary folder", NULL, NULL);
         }
         if (policy->plain_temporary_fd < 0) {
             policy->plain_temporary_fd =
@@ -1172,9 +1022,9 @@ furnish_now(struct check *check)
         temporary = policy->plain_temporary_fd;
         strcpy(sandbox->tmpdir, policy->plain_temporary);
     } else if (strangers) {
-        return refuse(check, FY_STAGE_OTHER_NAMES,
-                      "in a user namespace other users have no names", NULL,
-                      NULL);
+        return fy_check_refuse(check, FY_STAGE_OTHER_NAMES,
+                               "in a user namespace other users have no names",
+                               NULL, NULL);
     } else {
         int status = fy_namespace_get(policy, check->seen, check->nseen,
                                       executes(check), check->image, &namespace,
@@ -1184,8 +1034,9 @@ furnish_now(struct check *check)
         }
         for (unsigned i = 0; !check->image && i < check->nfiles; i++) {
             if (fy_namespace_hides(namespace, check->paths[i])) {
-                return refuse(check, FY_STAGE_OTHER_CONFIG, check->paths[i],
-                              " is not seen by stages there", NULL);
+                return fy_check_refuse(check, FY_STAGE_OTHER_CONFIG,
+                                       check->paths[i],
+                                       " is not seen by stages there", NULL);
             }
         }
         status = hold_namespace(check, namespace);
@@ -1195,24 +1046,30 @@ furnish_now(struct check *check)
         temporary = namespace->temporary_fd;
     }
     char beneath[PATH_MAX];
-    const char *wanted = variable(check->spec, "TMPDIR");
+    const char *wanted = fy_check_variable(check->spec, "TMPDIR");
     if (sandbox->has_space && *wanted && strcmp(wanted, "/tmp") != 0 &&
         strcmp(wanted, "/var/tmp") != 0 &&
         !(check->writes && seen_of(check, wanted, beneath))) {
         strcpy(sandbox->tmpdir, "/tmp");
     }
     sandbox->alone = !is_script(check) && check->nprograms == 1;
+    if (!sandbox->alone && check->image_fd >= 0 && !check->image) {
+        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, sandbox->program,
+                               " starts other programs", NULL);
+    }
     if (!sandbox->alone &&
         !fy_refuse_search(check->spec, check->seen, check->nseen)) {
-        return refuse(check, FY_STAGE_OTHER_TOOL,
-                      "PATH leads to programs on the mount", NULL, NULL);
+        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL,
+                               "PATH leads to programs on the mount", NULL,
+                               NULL);
     }
     if (!policy->landlock && check->invocation->nabsents > 0 &&
         !sandbox->alone) {
         /* A file may come, or be exchanged, after it was looked for. */
-        return refuse(check, FY_STAGE_REFUSED,
-                      "without Landlock a file of the repository could start ",
-                      "programs", NULL);
+        return fy_check_refuse(
+            check, FY_STAGE_REFUSED,
+            "without Landlock a file of the repository could start ",
+            "programs", NULL);
     }
     if (!policy->landlock) {
         return 0;
@@ -1223,14 +1080,15 @@ furnish_now(struct check *check)
                                     .temporary_fd = temporary,
                                     .image = check->image_fd};
     if (check_programs(check, &wish) != 0) {
-        return refuse(check, FY_STAGE_REFUSED,
-                      "Landlock rules: ", strerrordesc_np(errno), NULL);
+        return fy_check_refuse(check, FY_STAGE_REFUSED,
+                               "Landlock rules: ", strerrordesc_np(errno),
+                               NULL);
     }
     return 0;
 }
 
 static int
-furnish(struct check *check)
+furnish(struct fy_check *check)
 {
     (void)pthread_mutex_lock(&check->policy->lock);
     int status = furnish_now(check);
@@ -1239,24 +1097,24 @@ furnish(struct check *check)
 }
 
 static int
-check_absents(struct check *check)
+check_absents(struct fy_check *check)
 {
-    const struct fy_absent_places places = {.root = &check->on->root,
-                                            .base = check->base,
-                                            .program = check->sandbox->program,
-                                            .home =
-                                                variable(check->spec, "HOME"),
-                                            .seen = check->seen,
-                                            .nseen = check->nseen,
-                                            .image = check->image_fd};
+    const struct fy_absent_places places = {
+        .root = &check->on->root,
+        .base = check->base,
+        .program = check->sandbox->program,
+        .home = fy_check_variable(check->spec, "HOME"),
+        .seen = check->seen,
+        .nseen = check->nseen,
+        .image = check->image ? check->image_fd : -1};
     return fy_check_absents(&places, check->invocation, check->out_reason,
                             check->why);
 }
 
 static int
-check_all(struct check *check, int out_files[3])
+check_all(struct fy_check *check, int out_files[3])
 {
-    int (*const steps[])(struct check *) = {
+    int (*const steps[])(struct fy_check *) = {
         check_folder, check_outputs,     check_uses,
         check_tool,   check_absents,     check_words,
         check_limits, check_environment, check_configs};
@@ -1286,7 +1144,7 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
                 unsigned *out_reason, struct fy_buffer *why)
 {
     int files[3] = {-1, -1, -1};
-    struct check *check = calloc(1, sizeof *check);
+    struct fy_check *check = calloc(1, sizeof *check);
     struct fy_sandbox *sandbox = calloc(1, sizeof *sandbox);
     int status = FY_ERR_NOMEM;
     if (sandbox) {

@@ -261,7 +261,7 @@ fy_sandbox_enter(struct fy_sandbox *sandbox)
     if (sandbox->filtered && fy_filter_enter() != 0) {
         return -1;
     }
-    return fy_filter_guard(sandbox->alone ? sandbox->program : NULL);
+    return fy_filter_guard(sandbox->alone ? fy_sandbox_program(sandbox) : NULL);
 }
 
 void
@@ -282,7 +282,21 @@ fy_sandbox_free(struct fy_sandbox *sandbox)
 const char *
 fy_sandbox_program(const struct fy_sandbox *sandbox)
 {
-    return sandbox->program;
+    return *sandbox->linker ? sandbox->linker : sandbox->program;
+}
+
+size_t
+fy_sandbox_linker(const struct fy_sandbox *sandbox, char *name,
+                  char *words[FY_LINKER_WORDS])
+{
+    const char *const row[FY_LINKER_WORDS] = {
+        sandbox->linker,   "--argv0",        name,
+        "--inhibit-cache", "--library-path", sandbox->libraries,
+        sandbox->program};
+    for (size_t i = 0; i < FY_LINKER_WORDS; i++) {
+        words[i] = (char *)(uintptr_t)row[i];
+    }
+    return *sandbox->linker ? FY_LINKER_WORDS : 0;
 }
 
 const char *

@@ -3,7 +3,9 @@ libfyproxy_la_SOURCES += \
 	proxy/sandbox/absent.c \
 	proxy/sandbox/exports.c \
 	proxy/sandbox/enter.c \
+	proxy/sandbox/carried.c \
 	proxy/sandbox/check.c \
+	proxy/sandbox/check.h \
 	proxy/sandbox/sandbox.h \
 	proxy/sandbox/policy.h \
 	proxy/sandbox/filter.c \

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "common/hash.h"
+#include "common/kernel.h"
 #include "common/whole.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/wire/temporary.h"
@@ -118,6 +119,12 @@ unshare_all(const struct plan *plan, struct failure *failure)
     if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
         return failed(failure, "private mounts");
     }
+    /* Linux 5.2; sandboxes may not have it either. */
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLOEXEC);
+    if (tree < 0) {
+        return failed(failure, "copies of mounts");
+    }
+    close(tree);
     return true;
 }
 
@@ -541,12 +548,12 @@ keep_descriptors(int a, int b)
 {
     int low = a < b ? a : b, high = a < b ? b : a;
     if (low > 0) {
-        (void)close_range(0, (unsigned)low - 1, 0);
+        fy_close_range(0, (unsigned)low - 1, false);
     }
     if (high > low + 1) {
-        (void)close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+        fy_close_range((unsigned)low + 1, (unsigned)high - 1, false);
     }
-    (void)close_range((unsigned)high + 1, ~0U, 0);
+    fy_close_range((unsigned)high + 1, ~0U, false);
 }
 
 /* ---- a child that is ready before it is known for what ------------------------ */
@@ -558,10 +565,6 @@ struct order {
     bool executes;
 };
 
-/*
- * The parent's ends are closed one by one as well: where there is no close_range()
- * the child would otherwise wait for itself once its parent is gone.
- */
 _Noreturn static void
 spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
 {
@@ -575,8 +578,6 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     if (getppid() != parent) {
         _exit(0); /* gone before that */
     }
-    close(up[0]);
-    close(down[1]);
     /* Pipes of stages among the others, whose ends count. */
     keep_descriptors(to_parent, from_parent);
     bool good = unshare_all(plan, &failure);

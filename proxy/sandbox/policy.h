@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of check.c, roots.c, namespace.c and enter.c.
+ * Inside of check.c, carried.c, roots.c, namespace.c and enter.c.
  */
 #ifndef FERRY_PROXY_SANDBOX_POLICY_H
 #define FERRY_PROXY_SANDBOX_POLICY_H
@@ -99,8 +99,11 @@ struct fy_policy {
 
 struct fy_sandbox {
     char program[PATH_MAX];
-    char folder[PATH_MAX]; /* working folder inside */
-    char tmpdir[PATH_MAX]; /* "" */
+    char linker
+        [PATH_MAX]; /* carried, that starts `program'; "": the kernel does */
+    char libraries[4 * PATH_MAX]; /* its list of folders */
+    char folder[PATH_MAX];        /* working folder inside */
+    char tmpdir[PATH_MAX];        /* "" */
     bool has_space;
     int namespaces[FY_NAMESPACES]; /* -1: none; with has_space */
     int ruleset;                   /* -1: none */

@@ -88,6 +88,13 @@ void fy_sandbox_free(struct fy_sandbox *sandbox);
 
 /* The path to exec, as the check resolved it (also after enter). */
 const char *fy_sandbox_program(const struct fy_sandbox *sandbox);
+enum {
+    FY_LINKER_WORDS = 7,
+};
+/* Where that is a linker which starts the program, writes its words, which come instead of
+ * the stage's first word, `name'; returns their number, or 0. Borrowed. */
+size_t fy_sandbox_linker(const struct fy_sandbox *sandbox, char *name,
+                         char *words[FY_LINKER_WORDS]);
 
 /* What TMPDIR has to be in the stage's environment: a private folder of this
  * host; NULL: leave it as the client has it. */

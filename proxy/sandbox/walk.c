@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "common/clock.h"
+#include "common/kernel.h"
 #include "proxy/sandbox/walk.h"
 
 #include <ctype.h>
@@ -12,10 +13,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,7 +39,7 @@ fy_open_beneath(int folder, const char *path, uint64_t flags, uint64_t resolve)
     int fd;
     unsigned tries = 0;
     do {
-        fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+        fd = fy_openat2(folder, path, &how);
     } while (fd < 0 && (errno == EINTR || (errno == EAGAIN && tries++ < 16)));
     return fd;
 }

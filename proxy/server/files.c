@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/kernel.h"
 #include "proxy/files/message.h"
 #include "proxy/files/server/serve.h"
 #include "proxy/server/server.h"
@@ -191,7 +191,7 @@ child(struct opening *opening, int socket)
     if (ruleset >= 0 && dup2(ruleset, ++last) < 0) {
         _exit(EXIT_FAILURE);
     }
-    (void)syscall(SYS_close_range, (unsigned)last + 1, ~0U, 0U);
+    fy_close_range((unsigned)last + 1, ~0U, false);
     opening->ruleset = ruleset >= 0 ? last : -1;
     if (fy_own_sandbox_enter(opening->ruleset) != 0) {
         _exit(EXIT_FAILURE);

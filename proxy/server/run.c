@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "common/kernel.h"
 #include "proxy/server/split.h"
 
 enum {
@@ -34,6 +34,7 @@ struct plan {
     const struct fy_stage_spec *spec;
     struct fy_sandbox *sandbox;
     char **argv, **env;
+    bool linked;               /* argv begins with a carried linker's words */
     char *tmpdir, *search;     /* the entries of `env' that are ours */
     struct fy_split_job split; /* copies 0: one process */
     int child[3];              /* what becomes fds 0-2; -1: closed */
@@ -205,7 +206,7 @@ take_descriptors(struct plan *plan)
             return -1;
         }
     }
-    (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+    fy_close_range(3, ~0U, true);
     return 0;
 }
 
@@ -240,8 +241,8 @@ child(struct plan *plan)
          * proxy: read ends of pipes, its own among them, that would keep
          * writers from SIGPIPE. Where it is not split after all, its exec tells
          * of itself as ever. */
-        (void)syscall(SYS_close_range, 3U, (unsigned)status - 1, 0U);
-        (void)syscall(SYS_close_range, (unsigned)status + 1, ~0U, 0U);
+        fy_close_range(3, (unsigned)status - 1, false);
+        fy_close_range((unsigned)status + 1, ~0U, false);
         plan->split.started = status;
         fy_split_run(&plan->split);
     }
@@ -289,6 +290,27 @@ plan_environment(struct plan *plan)
     return 0;
 }
 
+/* Puts the words of a carried linker before those of the stage. */
+static int
+plan_words(struct plan *plan)
+{
+    char *words[FY_LINKER_WORDS];
+    size_t n = fy_sandbox_linker(plan->sandbox, plan->argv[0], words);
+    if (n == 0 || !plan->argv[0]) {
+        return 0;
+    }
+    char **argv = calloc(n + plan->spec->argc, sizeof *argv);
+    if (!argv) {
+        return FY_ERR_NOMEM;
+    }
+    memcpy(argv, words, n * sizeof *argv);
+    memcpy(argv + n, plan->argv + 1, plan->spec->argc * sizeof *argv);
+    free(plan->argv);
+    plan->argv = argv;
+    plan->linked = true;
+    return 0;
+}
+
 static void
 plan_copies(struct plan *plan, const struct fy_invocation *invocation)
 {
@@ -296,7 +318,7 @@ plan_copies(struct plan *plan, const struct fy_invocation *invocation)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t most = cores > 1 ? (uint32_t)cores : 1;
     uint32_t copies = plan->spec->copies < most ? plan->spec->copies : most;
-    if (copies < 2 || !fy_split_possible(invocation, &arg)) {
+    if (copies < 2 || plan->linked || !fy_split_possible(invocation, &arg)) {
         return;
     }
     plan->split = (struct fy_split_job){
@@ -404,7 +426,7 @@ fy_run_start(const struct fy_stage_spec *spec,
     files[0] = files[1] = files[2] = -1;
     int status = FY_ERR_NOMEM;
     plan.argv = strings(spec->argv, spec->argc);
-    if (!plan.argv || plan_environment(&plan)) {
+    if (!plan.argv || plan_words(&plan) || plan_environment(&plan)) {
         goto undo;
     }
     plan_copies(&plan, invocation);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closures, see the header. Contents are hashed once a process: the cache knows a file by
- * inode, size and times, as tools.c does.
+ * Closures, see the header.
  */
 #include "config.h"
 
@@ -10,112 +9,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/sha256.h"
 #include "common/whole.h"
 #include "proxy/storage/needs.h"
+#include "proxy/storage/tools.h"
 
 enum {
-    CACHED_MAX = 256,
-    BLOCK_BYTES = 128 << 10,
     FOLDERS_MAX = 16, /* deep */
 };
-
-struct hashed {
-    dev_t device;
-    ino_t inode;
-    off_t bytes;
-    struct timespec changed, status_changed;
-    unsigned char sha256[32];
-};
-
-static struct hashed cache[CACHED_MAX];
-static unsigned ncached;
-static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool
-is_of(const struct hashed *row, const struct stat *about)
-{
-    return row->device == about->st_dev && row->inode == about->st_ino &&
-           row->bytes == about->st_size &&
-           memcmp(&row->changed, &about->st_mtim, sizeof row->changed) == 0 &&
-           memcmp(&row->status_changed, &about->st_ctim,
-                  sizeof row->status_changed) == 0;
-}
-
-static bool
-find_cached(const struct stat *about, unsigned char out[32])
-{
-    bool found = false;
-    (void)pthread_mutex_lock(&cache_lock);
-    for (unsigned i = 0; !found && i < ncached; i++) {
-        found = is_of(&cache[i], about);
-        if (found) {
-            memcpy(out, cache[i].sha256, 32);
-        }
-    }
-    (void)pthread_mutex_unlock(&cache_lock);
-    return found;
-}
-
-static void
-keep(const struct stat *about, const unsigned char sha256[32])
-{
-    if (time(NULL) - about->st_ctim.tv_sec < 2) {
-        return; /* it may change again within the same tick */
-    }
-    (void)pthread_mutex_lock(&cache_lock);
-    unsigned at =
-        ncached < CACHED_MAX ? ncached++ : (unsigned)about->st_ino % CACHED_MAX;
-    cache[at] = (struct hashed){.device = about->st_dev,
-                                .inode = about->st_ino,
-                                .bytes = about->st_size,
-                                .changed = about->st_mtim,
-                                .status_changed = about->st_ctim};
-    memcpy(cache[at].sha256, sha256, 32);
-    (void)pthread_mutex_unlock(&cache_lock);
-}
-
-static int
-hash_file(int fd, const struct stat *about, unsigned char out[32])
-{
-    if (find_cached(about, out)) {
-        return 0;
-    }
-    unsigned char *block = malloc(BLOCK_BYTES);
-    if (!block) {
-        return FY_ERR_NOMEM;
-    }
-    struct fy_sha256 hash;
-    uint64_t left = (uint64_t)about->st_size;
-    int status = 0;
-    fy_sha256_start(&hash);
-    while (!status && left > 0) {
-        ssize_t n = read(fd, block, BLOCK_BYTES);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0 || (uint64_t)n > left) {
-            status = FY_ERR_IO; /* it changes while it is read */
-            break;
-        }
-        fy_sha256_add(&hash, block, (size_t)n);
-        left -= (uint64_t)n;
-    }
-    free(block);
-    if (!status) {
-        fy_sha256_end(&hash, out);
-        keep(about, out);
-    }
-    return status;
-}
 
 static bool
 has(const struct fy_closure *closure, const char *path)
@@ -138,7 +45,7 @@ add(struct fy_closure *closure, const char *path, int fd,
         return FY_ERR_OVERFLOW;
     }
     struct fy_closure_file *file = &closure->files[closure->n];
-    int status = hash_file(fd, about, file->sha256);
+    int status = fy_tool_hash(fd, about, file->sha256);
     if (status) {
         return status;
     }

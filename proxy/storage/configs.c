@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -248,4 +250,34 @@ fy_locales_fit(const char *const *environment, bool encoded,
         }
     }
     return true;
+}
+
+bool
+fy_has_translations(const char *language)
+{
+    char name[64], folder[PATH_MAX];
+    for (size_t n; *language; language += n + (language[n] != '\0')) {
+        n = strcspn(language, ":");
+        size_t whole = strcspn(language, ":.@"),
+               base = strcspn(language, ":.@_");
+        const size_t parts[] = {whole, base};
+        for (size_t i = 0; i < 2; i++) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)parts[i], language);
+            (void)snprintf(folder, sizeof folder,
+                           "/usr/share/locale/%s/LC_MESSAGES", name);
+            DIR *dir = strchr(name, '/') || !*name ? NULL : opendir(folder);
+            const struct dirent *entry;
+            bool some = false;
+            while (dir && !some && (entry = readdir(dir))) {
+                some = strstr(entry->d_name, ".mo");
+            }
+            if (dir) {
+                (void)closedir(dir);
+            }
+            if (some) {
+                return true;
+            }
+        }
+    }
+    return false;
 }

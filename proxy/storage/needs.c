@@ -295,6 +295,24 @@ read_lines(struct fy_needs *needs)
 }
 
 int
+fy_needs_ask(const char *linker, const char *path, const char *library_path,
+             struct fy_needs *out)
+{
+    struct fy_needs needs = {.known = true};
+    int status = ask(linker, path, library_path, &needs.text);
+    if (status) {
+        return status;
+    }
+    status = read_lines(&needs);
+    if (status) {
+        fy_needs_clear(&needs);
+        return status;
+    }
+    *out = needs;
+    return 0;
+}
+
+int
 fy_needs_find(const char *path, int fd, const char *library_path,
               bool loads_paths, struct fy_needs *out)
 {
@@ -311,14 +329,12 @@ fy_needs_find(const char *path, int fd, const char *library_path,
         return library_path ? FY_ERR_UNSUPPORTED : 0;
     }
     if (!status) {
-        status = ask(linker, path, library_path, &needs.text);
+        status = fy_needs_ask(linker, path, library_path, &needs);
     }
     if (status) {
         return status;
     }
-    status = read_lines(&needs);
-    if (!status && library_path &&
-        fy_needs_more(path, fd, loads_paths, &needs)) {
+    if (library_path && fy_needs_more(path, fd, loads_paths, &needs)) {
         status = FY_ERR_UNSUPPORTED;
     }
     if (status) {

@@ -36,10 +36,16 @@ struct fy_needs {
  */
 int fy_needs_find(const char *path, int fd, const char *library_path,
                   bool loads_paths, struct fy_needs *out) FY_MUST_CHECK;
+/* Asks `linker', which the caller trusts, about the program at `path'. Starts a process; any
+ * thread. FY_ERR_UNSUPPORTED: a library is missing. FY_ERR_IO, FY_ERR_NOMEM,
+ * FY_ERR_OVERFLOW. */
+int fy_needs_ask(const char *linker, const char *path, const char *library_path,
+                 struct fy_needs *out) FY_MUST_CHECK;
 /* Returns true if the program or a library may load more at run time, by names that are
  * not known before. */
 bool fy_needs_more(const char *path, int program, bool loads_paths,
                    const struct fy_needs *needs);
+/* Frees the text; the rows are gone. Any thread. */
 void fy_needs_clear(struct fy_needs *needs);
 
 /* The path of the linker that the kernel starts for the program open as `fd'

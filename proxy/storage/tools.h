@@ -57,6 +57,10 @@ int fy_config_hash_with(const char *path, const char *library_path,
 bool fy_locales_fit(const char *const *environment, bool encoded,
                     struct fy_buffer *why);
 
+/* Returns true if this host has messages in that language: LANGUAGE, or a locale's name.
+ * Any thread. */
+bool fy_has_translations(const char *language);
+
 /* Hashes the bytes of an open file, which fstat(2) describes; remembered like an
  * identity. FY_ERR_IO, FY_ERR_NOMEM. Any thread. */
 int fy_tool_hash(int fd, const struct stat *about,

@@ -24,6 +24,7 @@
 #include "common/clock.h"
 #include "common/debug.h"
 #include "common/environment.h"
+#include "common/kernel.h"
 #include "common/plain.h"
 #include "proxy/wire/temporary.h"
 #include "proxy/wire/transports.h"
@@ -94,7 +95,7 @@ become(const char *const *argv, char **variables, int stream, int said)
     pthread_sigmask(SIG_SETMASK, &none, NULL);
     /* Both are above 2: see fy_transport_spawn(). */
     if (dup2(stream, 0) == 0 && dup2(stream, 1) == 1 && dup2(said, 2) == 2) {
-        close_range(3, ~0U, 0);
+        fy_close_range(3, ~0U, false);
         execvp(argv[0], (char *const *)argv);
         const char *reason = strerrordesc_np(errno);
         ssize_t ignored = write(2, argv[0], strlen(argv[0]));

@@ -8,10 +8,13 @@
  *   changes     a Landlock domain: no file is written, made or removed below FOLDER
  *   system      one that reads and executes the system's files alone
  *   spawn       likewise, by posix_spawn with a file action
+ *   old         a kernel 4.18: newer system calls are unknown (ENOSYS)
+ *   spaceless   no new namespaces (EPERM), and no Landlock (ENOSYS)
  * Linked statically it does so unseen by what is preloaded.
  */
 #define _GNU_SOURCE
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
@@ -31,7 +34,7 @@ extern char **environ;
 static void
 filter(const int *calls, size_t ncalls, uint32_t action)
 {
-    struct sock_filter code[16];
+    struct sock_filter code[96];
     unsigned n = 0;
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                              offsetof(struct seccomp_data, nr));
@@ -84,6 +87,45 @@ main(int argc, char **argv)
 {
     static const int removes[] = {SYS_unlink, SYS_unlinkat};
     static const int makes_sockets[] = {SYS_socket};
+    static const int newer[] = {SYS_pidfd_send_signal,
+                                SYS_io_uring_setup,
+                                SYS_open_tree,
+                                SYS_move_mount,
+                                SYS_fsopen,
+                                SYS_fsconfig,
+                                SYS_fsmount,
+                                SYS_fspick,
+                                SYS_pidfd_open,
+                                SYS_clone3,
+                                SYS_close_range,
+                                SYS_openat2,
+                                SYS_pidfd_getfd,
+                                SYS_faccessat2,
+                                SYS_process_madvise,
+                                SYS_epoll_pwait2,
+                                SYS_mount_setattr,
+                                SYS_quotactl_fd,
+                                SYS_landlock_create_ruleset,
+                                SYS_landlock_add_rule,
+                                SYS_landlock_restrict_self,
+                                SYS_memfd_secret,
+                                448,
+                                449,
+                                450,
+                                451,
+                                452,
+                                453,
+                                454,
+                                455,
+                                456,
+                                457,
+                                458,
+                                459,
+                                460,
+                                461,
+                                462};
+    static const int spaces[] = {SYS_unshare},
+                     rules[] = {SYS_landlock_create_ruleset};
     static const char *const nothing[] = {NULL};
     static const char *const systems[] = {"/usr", "/bin",  "/lib", "/lib64",
                                           "/etc", "/proc", NULL};
@@ -98,6 +140,11 @@ main(int argc, char **argv)
         filter(removes, 2, SECCOMP_RET_ERRNO | 1);
     } else if (strcmp(how, "killer") == 0) {
         filter(makes_sockets, 1, SECCOMP_RET_KILL_PROCESS);
+    } else if (strcmp(how, "old") == 0) {
+        filter(newer, sizeof newer / sizeof *newer, SECCOMP_RET_ERRNO | ENOSYS);
+    } else if (strcmp(how, "spaceless") == 0) {
+        filter(spaces, 1, SECCOMP_RET_ERRNO | EPERM);
+        filter(rules, 1, SECCOMP_RET_ERRNO | ENOSYS);
     } else if (strcmp(how, "changes") == 0) {
         landlock(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
                      LANDLOCK_ACCESS_FS_REMOVE_FILE,

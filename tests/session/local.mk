@@ -4,6 +4,7 @@ UNIT_TESTS += tests/unit/test_classify
 UNIT_TESTS += tests/unit/test_holders
 UNIT_TESTS += tests/unit/test_common
 UNIT_TESTS += tests/unit/test_sha256
+UNIT_TESTS += tests/unit/test_old_kernel
 
 tests_unit_test_classify_SOURCES = tests/unit/test_classify.c
 tests_unit_test_classify_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -21,6 +22,9 @@ tests_unit_test_common_LDADD = libfycommon.la $(CHECK_LIBS)
 tests_unit_test_sha256_SOURCES = tests/unit/test_sha256.c
 tests_unit_test_sha256_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_sha256_LDADD = libfycommon.la $(CHECK_LIBS)
+tests_unit_test_old_kernel_SOURCES = tests/unit/test_old_kernel.c
+tests_unit_test_old_kernel_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_old_kernel_LDADD = libfycommon.la $(CHECK_LIBS)
 
 dist_check_SCRIPTS += tests/session/stub.py
 TESTS += tests/session/stub.py
@@ -85,6 +89,10 @@ TESTS += tests/session/rights.py
 
 dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
+
+EXTRA_DIST += tests/session/rebuilt.py
+dist_check_SCRIPTS += tests/session/kernels.sh
+TESTS += tests/session/kernels.sh
 
 dist_check_SCRIPTS += tests/session/carried.sh
 TESTS += tests/session/carried.sh

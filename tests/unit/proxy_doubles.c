@@ -174,6 +174,16 @@ fy_sandbox_free(struct fy_sandbox *sandbox)
     }
 }
 
+size_t
+fy_sandbox_linker(const struct fy_sandbox *sandbox, char *name,
+                  char *words[FY_LINKER_WORDS])
+{
+    (void)sandbox;
+    (void)name;
+    (void)words;
+    return 0;
+}
+
 const char *
 fy_sandbox_program(const struct fy_sandbox *sandbox)
 {
