@@ -8,8 +8,10 @@ the same, and it sees where a file system does not: sshfs is known for some.
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
@@ -30,10 +32,17 @@ SSHFS = {
 }
 
 
-def differ(mount, *arguments):
+OTHER = 65534
+# The process at the storage as an ordinary user.
+FERRY = """#!/bin/sh
+exec setpriv --reuid %d --regid %d --clear-groups env HOME=%s XDG_RUNTIME_DIR=%s %s "$@"
+"""
+
+
+def differ(mount, *arguments, words=()):
     """Runs the judge; its output. The judge ends by itself."""
     storage = [] if mount.kind == "plain" else ["--storage", mount.export]
-    done = subprocess.run([PROGRAM, *storage, *arguments, mount.plain, mount.mnt],
+    done = subprocess.run([*words, PROGRAM, *storage, *arguments, mount.plain, mount.mnt],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           errors="replace", check=False)
     return done.returncode, done.stdout + done.stderr
@@ -76,6 +85,32 @@ def judged(kind, arguments):
         return tap.ok(name, status == 0, said)
 
 
+def by_user(arguments):
+    """The mount of an ordinary user, whom the process at the storage has no more rights than."""
+    name = "ferry does as the storage's file system for an ordinary user"
+    reason = mounts.why_not("ferry")
+    reason = reason or (None if shutil.which("setpriv") else "there is no setpriv")
+    if reason:
+        return tap.skip(name, reason)
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o755)
+        os.mkdir(home + "/own")
+        os.mkdir(home + "/mount")
+        os.chown(home + "/own", OTHER, OTHER)
+        program = home + "/ferry"
+        with open(program, "w", encoding="ascii") as f:
+            f.write(FERRY % (OTHER, OTHER, home + "/own", home + "/own",
+                             os.path.join(mounts.BUILD, "ferry")))
+        os.chmod(program, 0o755)
+        for part in ("export", "plain"):
+            os.mkdir(home + "/mount/" + part)
+            os.chown(home + "/mount/" + part, OTHER, OTHER)
+        with mounts.Mount("ferry", program=program, folder=home + "/mount") as mount:
+            status, said = differ(mount, "--known", KNOWN, *arguments, words=[
+                "setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups"])
+            return tap.ok(name, status == 0, said)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true")
@@ -89,6 +124,7 @@ def main():
     itself([*sample, "--sample", "100"])
     sshfs()
     judged("ferry", sample + ([] if options.full else ["--sample", "300"]) + rest)
+    by_user(sample + ["--sample", "8000" if options.full else "150"] + rest)
     tap.finish()
 
 

@@ -9,7 +9,7 @@ tests_files_differ_SOURCES += tests/files/compare.c tests/files/objects.c
 tests_files_differ_SOURCES += tests/files/paths.c tests/files/rows.c
 tests_files_differ_SOURCES += tests/files/scripts_io.c tests/files/scripts_lock.c
 tests_files_differ_SOURCES += tests/files/scripts_map.c tests/files/scripts_mode.c
-tests_files_differ_SOURCES += tests/files/scripts_name.c
+tests_files_differ_SOURCES += tests/files/scripts_name.c tests/files/scripts_users.c
 check_PROGRAMS += tests/files/fsx
 tests_files_fsx_SOURCES = tests/files/fsx.c
 # ferry, whose proxy lies to the mount.
