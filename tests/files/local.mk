@@ -21,7 +21,7 @@ tests_files_liar_LDADD = $(FYTOOLS)
 
 dist_check_SCRIPTS += tests/files/ahead.py tests/files/differ.py tests/files/model.py
 
-dist_check_SCRIPTS += tests/files/early.py tests/files/held.py tests/files/late.py tests/files/liar.py tests/files/outside.py
+dist_check_SCRIPTS += tests/files/early.py tests/files/held.py tests/files/late.py tests/files/liar.py tests/files/outside.py tests/files/room.py
 dist_check_SCRIPTS += tests/files/run
 EXTRA_DIST += tests/files/README.md tests/files/differences
 EXTRA_DIST += tests/files/mounts.py tests/files/tap.py tests/files/worker.py
