@@ -103,7 +103,7 @@ static const struct row {
     [FY_FILES_ACK] = {"ack", "#", NULL},
     /* name "": the folder; offset: so many answers to what changes something (errors
      * too) were sent on this connection before it was looked at. */
-    [FY_FILES_CHANGED] = {"changed", "#opfA*", NULL},
+    [FY_FILES_CHANGED] = {"changed", "#opfA", NULL},
     [FY_FILES_LOST] = {"lost", "#", NULL},
 };
 

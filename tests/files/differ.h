@@ -121,7 +121,7 @@ struct script {
 };
 
 extern const struct script io_scripts[], name_scripts[], lock_scripts[],
-    map_scripts[], mode_scripts[];
+    map_scripts[], mode_scripts[], user_scripts[];
 
 /* What a call is tried with: numbers and their text. */
 struct value {

@@ -9,7 +9,7 @@ tests_files_differ_SOURCES += tests/files/compare.c tests/files/objects.c
 tests_files_differ_SOURCES += tests/files/paths.c tests/files/rows.c
 tests_files_differ_SOURCES += tests/files/scripts_io.c tests/files/scripts_lock.c
 tests_files_differ_SOURCES += tests/files/scripts_map.c tests/files/scripts_mode.c
-tests_files_differ_SOURCES += tests/files/scripts_name.c
+tests_files_differ_SOURCES += tests/files/scripts_name.c tests/files/scripts_users.c
 check_PROGRAMS += tests/files/fsx
 tests_files_fsx_SOURCES = tests/files/fsx.c
 # ferry, whose proxy lies to the mount.
@@ -21,7 +21,7 @@ tests_files_liar_LDADD = $(FYTOOLS)
 
 dist_check_SCRIPTS += tests/files/ahead.py tests/files/differ.py tests/files/model.py
 
-dist_check_SCRIPTS += tests/files/early.py tests/files/held.py tests/files/late.py tests/files/liar.py tests/files/outside.py
+dist_check_SCRIPTS += tests/files/early.py tests/files/held.py tests/files/late.py tests/files/liar.py tests/files/outside.py tests/files/room.py
 dist_check_SCRIPTS += tests/files/run
 EXTRA_DIST += tests/files/README.md tests/files/differences
 EXTRA_DIST += tests/files/mounts.py tests/files/tap.py tests/files/worker.py

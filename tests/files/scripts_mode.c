@@ -194,6 +194,21 @@ folders_by_mode(struct side *side)
     state_say(side);
 }
 
+/* A folder that its owner shuts, reads in part and opens again. */
+static void
+shut_and_open(struct side *side)
+{
+    static const mode_t modes[] = {0, 0400, 0100, 0700, 0400, 0700};
+    object_make(side, "d", FOLDER_FULL);
+    MUST(side, mkdir("d/e", 0755));
+    MUST(side, symlink("in", "d/l"));
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        DO(side, chmod("d", modes[i]));
+        state_say(side);
+        OPENS(side, open("d/in", O_RDWR));
+    }
+}
+
 /* A program that is written to, and one that runs. */
 static void
 programs(struct side *side)
@@ -287,6 +302,7 @@ const struct script mode_scripts[] = {
     {"sticky folders", sticky, true},
     {"rights at open", rights_at_open, true},
     {"folders by mode", folders_by_mode, true},
+    {"a folder is shut and opened", shut_and_open, false},
     {"programs", programs, false},
     {"extended attributes", attributes, false},
     {"access lists", access_lists, true},

@@ -17,7 +17,7 @@
 #include "proxy/files/client/walks.h"
 
 struct row {
-    uint64_t node; /* number */
+    uint64_t node; /* number; 0: none is known */
     uint64_t ino;
     uint32_t mode;
     uint32_t name; /* where its text begins in `names' */
@@ -81,18 +81,23 @@ open_folder(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
     }
 }
 
-/* Copies the names from the tree, without those whose files are being made; 0 or an
- * errno. */
+/* Copies the names from the tree, without those whose files are being made, and those of
+ * which nothing else is known; 0 or an errno. */
 static int
 fill(struct opened *opened, const struct fy_node *folder)
 {
-    size_t bytes = 0, at = 0;
+    struct fy_files_bytes bare = {folder->folder->bare,
+                                  folder->folder->bare_bytes};
+    struct fy_files_entry entry;
+    size_t bytes = bare.n, at = 0;
     uint32_t n = 0;
     for (const struct fy_name *name = folder->folder->first; name;
          name = name->sibling) {
         bytes += name->length + 1u;
     }
-    struct row *rows = malloc((folder->folder->count + 1) * sizeof *rows);
+    /* An entry as it came is longer than a row. */
+    struct row *rows =
+        malloc((folder->folder->count + 1) * sizeof *rows + bare.n);
     char *names = malloc(bytes + 1);
     if (!rows || !names || bytes > UINT32_MAX) {
         free(rows);
@@ -110,6 +115,14 @@ fill(struct opened *opened, const struct fy_node *folder)
                                  .name = (uint32_t)at};
         memcpy(names + at, name->text, name->length + 1u);
         at += name->length + 1u;
+    }
+    while (fy_files_entry_take(&bare, &entry)) {
+        rows[n++] = (struct row){.ino = entry.attr.ino,
+                                 .mode = entry.attr.rdev,
+                                 .name = (uint32_t)at};
+        memcpy(names + at, entry.name.at, entry.name.n);
+        at += entry.name.n;
+        names[at++] = '\0';
     }
     free(opened->rows);
     free(opened->names);
@@ -143,7 +156,8 @@ add_row(struct fy_client *client, fuse_req_t request,
 {
     struct row *row = &opened->rows[i];
     struct fuse_entry_param entry = {0};
-    struct fy_node *node = fy_tree_node(&client->tree, row->node);
+    struct fy_node *node =
+        row->node ? fy_tree_node(&client->tree, row->node) : NULL;
     node = node && !fy_file_is_busy(node) ? node : NULL;
     if (node) {
         fy_told_entry(client, folder, node, &entry);

@@ -36,6 +36,36 @@ struct fy_listing {
     unsigned tries;
 };
 
+/* The listing that comes has the name. Null: the tree has not. */
+static struct fy_name *
+mark(struct fy_client *client, struct fy_node *folder,
+     struct fy_files_bytes text)
+{
+    struct fy_name *name = fy_tree_find(&client->tree, folder, text);
+    if (name) {
+        name->round = folder->folder->round;
+    }
+    return name;
+}
+
+/* Keeps a name of which the server cannot say more, for those who read the folder. */
+static void
+take_bare(struct fy_client *client, struct fy_node *node,
+          const struct fy_files_entry *entry, struct fy_files_bytes row)
+{
+    struct fy_folder *folder = node->folder;
+    const struct fy_name *known = mark(client, node, entry->name);
+    char *larger =
+        known ? NULL : realloc(folder->bare, folder->bare_bytes + row.n);
+    if (known) {
+        fy_told_stale(client, known->node);
+    } else if (larger) {
+        memcpy(larger + folder->bare_bytes, row.at, row.n);
+        folder->bare = larger;
+        folder->bare_bytes += row.n;
+    }
+}
+
 /* One row. False: nothing is known of the name but that it is there. */
 static bool
 take_entry(struct fy_client *client, struct fy_node *folder,
@@ -50,10 +80,7 @@ take_entry(struct fy_client *client, struct fy_node *folder,
     if (!node) {
         return false;
     }
-    struct fy_name *name = fy_tree_find(&client->tree, folder, entry->name);
-    if (name) {
-        name->round = folder->folder->round;
-    }
+    mark(client, folder, entry->name);
     if (S_ISLNK(node->attr.mode) && !node->target && entry->target.n > 0) {
         node->target = strndup(entry->target.at, entry->target.n);
     }
@@ -85,7 +112,7 @@ take(struct fy_client *client, struct fy_node *node,
      const struct fy_files_message *answer, bool first, uint64_t stamp)
 {
     struct fy_folder *folder = node->folder;
-    struct fy_files_bytes rows = answer->data;
+    struct fy_files_bytes rows = answer->data, row = rows;
     struct fy_files_entry entry;
     bool all = true;
     if (folder->stamp > stamp) {
@@ -94,11 +121,19 @@ take(struct fy_client *client, struct fy_node *node,
     if (first) {
         folder->round++;
         folder->partly = false;
+        free(folder->bare);
+        folder->bare = NULL;
+        folder->bare_bytes = 0;
         (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_UNASKED, stamp);
         fy_tree_watch(&client->tree, node, answer->number);
     }
     while (fy_files_entry_take(&rows, &entry)) {
+        row.n = (size_t)(rows.at - row.at);
+        if (entry.attr.mode == 0) {
+            take_bare(client, node, &entry, row);
+        }
         all = take_entry(client, node, &entry, stamp) && all;
+        row = rows;
     }
     folder->partly = folder->partly || !all || rows.n > 0;
     if (answer->flags & FY_FILES_WHOLE) {

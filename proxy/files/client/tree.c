@@ -193,6 +193,7 @@ free_node(struct fy_tree *tree, struct fy_node *node)
     }
     if (fy_node_is_folder(node)) {
         unwatch(tree, node);
+        free(node->folder->bare);
         free(node->folder);
     } else if (S_ISREG(node->attr.mode)) {
         if (node->file) {
@@ -729,6 +730,9 @@ fy_tree_close(struct fy_tree *tree)
                     tree->freed(tree->owner, node->file);
                 }
             } else {
+                if (fy_node_is_folder(node)) {
+                    free(node->folder->bare);
+                }
                 free(node->target); /* or folder */
             }
             free(node);

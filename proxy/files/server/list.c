@@ -143,9 +143,12 @@ turn_pending(struct pending *pending, size_t from)
     return 0;
 }
 
+/* `of': the open folder, as it came from the kernel. */
 static int
-add_entry(struct walk *walk, int fd, const char *name)
+add_entry(struct walk *walk, int fd, const struct entry *of,
+          const struct stat *folder)
 {
+    const char *name = of->name;
     struct stat about;
     size_t n = strlen(name);
     struct fy_files_entry entry = {.name = {name, n}};
@@ -157,6 +160,10 @@ add_entry(struct walk *walk, int fd, const char *name)
         fy_files_attr_of(walk->request->server, &about, &entry.attr);
     } else if (errno == ENOENT) {
         return 0;
+    } else { /* this user may not search the folder */
+        entry.attr.ino =
+            fy_files_ino(walk->request->server, folder->st_dev, of->ino);
+        entry.attr.rdev = DTTOIF((unsigned)of->type);
     }
     if (S_ISLNK(entry.attr.mode)) {
         ssize_t bytes = readlinkat(fd, name, walk->target, sizeof walk->target);
@@ -175,14 +182,15 @@ add_entry(struct walk *walk, int fd, const char *name)
 
 /* Its entries. FY_ERR_*, or the errno with which reading ended in *out_error. */
 static int
-add_entries(struct walk *walk, int fd, uint32_t *out_error)
+add_entries(struct walk *walk, int fd, const struct stat *about,
+            uint32_t *out_error)
 {
     long n;
     while ((n = syscall(SYS_getdents64, fd, walk->entries, READ_BYTES)) > 0) {
         for (long at = 0; at < n;) {
             const struct entry *entry =
                 (const struct entry *)(const void *)(walk->entries + at);
-            int status = add_entry(walk, fd, entry->name);
+            int status = add_entry(walk, fd, entry, about);
             bool some = walk->first && walk->some;
             bool full = walk->rows.n >= PART_BYTES ||
                         (some && walk->rows.n >= walk->left);
@@ -233,7 +241,7 @@ list_folder(struct walk *walk, int *out_errno)
     if (error && walk->first) {
         *out_errno = -error;
     } else {
-        status = error ? 0 : add_entries(walk, fd, &answer->mask);
+        status = error ? 0 : add_entries(walk, fd, &about, &answer->mask);
         status =
             status ? status : say_part(walk, answer->mask == 0 && !walk->cut);
         status = status ? status : turn_pending(&walk->pending, before);

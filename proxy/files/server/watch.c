@@ -350,10 +350,11 @@ open_watched(struct fy_files_server *server, int watch, int flags,
     return fd;
 }
 
-/* What the name is now. */
+/* Says what the name is now; *out_seen is false if that cannot be seen, as in a folder that
+ * this user may no longer search. FY_ERR_*. */
 static int
 tell(struct fy_files_server *server, const struct row *row, int folder,
-     char target[PATH_MAX], struct fy_files_out *out)
+     struct fy_files_out *out, bool *out_seen)
 {
     struct stat about;
     struct fy_files_message changed = {.type = FY_FILES_CHANGED,
@@ -369,9 +370,9 @@ tell(struct fy_files_server *server, const struct row *row, int folder,
         changed.flags = FY_FILES_PRESENT;
         fy_files_attr_of(server, &about, &changed.attr);
     }
-    if (found && S_ISLNK(about.st_mode)) {
-        ssize_t n = readlinkat(folder, row->name, target, PATH_MAX);
-        changed.data = (struct fy_files_bytes){target, n > 0 ? (size_t)n : 0};
+    *out_seen = found || errno == ENOENT;
+    if (!*out_seen) {
+        return 0;
     }
     return fy_files_encode(&changed, out);
 }
@@ -388,11 +389,10 @@ static void
 tell_round(struct fy_files_server *server, struct round *round)
 {
     struct fy_files_out out = {.n = 0};
-    char *target = malloc(PATH_MAX);
     int folder = -1, watch = -1;
     bool known = false;
     qsort(round->rows, round->n, sizeof round->rows[0], by_watch);
-    for (unsigned i = 0; i < round->n && target; i++) {
+    for (unsigned i = 0; i < round->n; i++) {
         const struct row *row = &round->rows[i];
         if (row->watch != watch) {
             if (folder >= 0) {
@@ -404,14 +404,19 @@ tell_round(struct fy_files_server *server, struct round *round)
                 lose(server, &out, watch);
             }
         }
-        if (folder >= 0 && tell(server, row, folder, target, &out)) {
+        bool seen = true;
+        if (folder >= 0 && tell(server, row, folder, &out, &seen)) {
             fy_files_sending_break(server);
+        }
+        if (!seen) {
+            (void)close(folder);
+            folder = -1;
+            lose(server, &out, watch);
         }
     }
     if (folder >= 0) {
         (void)close(folder);
     }
-    free(target);
     if (out.n) {
         fy_files_say(server, &out, 0);
     }
