@@ -278,6 +278,27 @@ print_tools(const void *field, struct fy_buffer *to)
     fy_buffer_add(to, *(const bool *)field ? "same" : "carry");
 }
 
+static const char *const deploys[] = {"ask", "auto", "never"};
+
+static int
+parse_deploy(const char *value, void *field, struct fy_buffer *why)
+{
+    for (int i = 0; i <= FY_DEPLOY_NEVER; i++) {
+        if (strcmp(value, deploys[i]) == 0) {
+            *(int *)field = i;
+            return 0;
+        }
+    }
+    fy_buffer_add(why, "expected ask, auto or never");
+    return FY_ERR_INVALID;
+}
+
+static void
+print_deploy(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add(to, deploys[*(const int *)field]);
+}
+
 #define WIRE      FY_SETTING_WIRE
 #define USER      FY_SETTING_USER
 #define AT(field) offsetof(struct fy_settings, field)
@@ -334,6 +355,11 @@ static const struct fy_setting table[] = {
      "programs that a storage host has not, or has otherwise: carry (they are "
      "sent there) or same (their commands run locally)",
      USER, AT(same_tools), parse_tools, print_tools},
+    {"deploy", "ask",
+     "what is done about a storage host that has no ferry: ask (a terminal is "
+     "told of 'ferry deploy'), auto (it is copied there in the background) or "
+     "never",
+     USER, AT(deploy), parse_deploy, print_deploy},
     {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
      USER, AT(mounts), parse_mount, print_text},
     {"discover", "1", "find sshfs and NFS mounts by themselves", USER,

@@ -63,7 +63,15 @@ struct fy_settings {
                                                * proxy/wire/transport.h */
     bool whole_environment; /* commands at a proxy get all variables */
     bool same_tools; /* programs are not sent to hosts that have others */
+    int deploy;      /* enum fy_deploy */
     bool discover;   /* look for remote mounts in mountinfo */
+};
+
+/* Answer of ferry run to a host that has no ferry. */
+enum fy_deploy {
+    FY_DEPLOY_ASK,  /* a line on a terminal names the command */
+    FY_DEPLOY_AUTO, /* it is copied in the background */
+    FY_DEPLOY_NEVER,
 };
 
 /* Sources that a setting may come from. */

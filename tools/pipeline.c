@@ -284,6 +284,81 @@ fy_pipeline_end(struct fy_pipeline *pipeline)
     }
 }
 
+/* Writes the host of that name as ferry deploy takes it. */
+static void
+write_host(const struct fy_pipeline *pipeline, const char *name,
+           struct fy_buffer *to)
+{
+    char text[256];
+    struct fy_buffer other;
+    for (unsigned i = 0; i < pipeline->nmounts; i++) {
+        const struct fy_place *place = &pipeline->mounts[i].place;
+        fy_buffer_start(&other, text, sizeof text);
+        fy_place_name(place, &other);
+        if (strcmp(text, name) != 0) {
+            continue;
+        }
+        if (*place->port || place->noptions || *place->config ||
+            *place->command) {
+            fy_place_write(place, to);
+            return;
+        }
+        fy_buffer_add(to, place->user);
+        fy_buffer_add(to, *place->user ? "@" : "");
+        fy_buffer_add(to, place->host);
+        return;
+    }
+}
+
+/* Starts `ferry deploy HOST', which outlives this process and says nothing. */
+static void
+deploy_behind(const struct fy_places *places, const char *host)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+        (void)setsid();
+        for (int fd = 0; fd < 3; fd++) {
+            (void)dup2(nothing, fd);
+        }
+        execl(places->ferry, "ferry", "deploy", "--", host, (char *)NULL);
+        _exit(127);
+    }
+}
+
+void
+fy_pipeline_advise(const struct fy_pipeline *pipeline,
+                   const struct fy_places *places, int deploy)
+{
+    struct fy_link_report link;
+    char host[PATH_MAX];
+    struct fy_buffer to;
+    if (!pipeline->session || deploy == FY_DEPLOY_NEVER ||
+        (deploy == FY_DEPLOY_ASK && !isatty(STDERR_FILENO))) {
+        return;
+    }
+    for (unsigned i = 0; i < fy_session_links(pipeline->session); i++) {
+        fy_session_link(pipeline->session, i, &link);
+        fy_buffer_start(&to, host, sizeof host);
+        if (strncmp(link.trouble, FY_PROXY_MISSING,
+                    sizeof FY_PROXY_MISSING - 1) == 0 ||
+            strncmp(link.trouble, FY_PROXY_OTHER, sizeof FY_PROXY_OTHER - 1) ==
+                0) {
+            write_host(pipeline, link.place, &to);
+        }
+        if (!host[0] || to.overflowed) {
+            continue;
+        }
+        if (deploy == FY_DEPLOY_AUTO) {
+            deploy_behind(places, host);
+        } else {
+            fy_say("%s has no ferry " PACKAGE_VERSION
+                   "; 'ferry deploy %s' copies it to ~/.cache/ferry there",
+                   host, host);
+        }
+    }
+}
+
 int
 fy_pipeline_report(const struct fy_pipeline *pipeline, struct fy_report *report)
 {

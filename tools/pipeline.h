@@ -80,6 +80,13 @@ void fy_pipeline_end(struct fy_pipeline *pipeline);
 /* Ends it at once: no program of the run will know of it. */
 void fy_pipeline_drop(struct fy_pipeline *pipeline);
 
+/*
+ * Tells the user of each host that lacks ferry, or copies it there in the background, as
+ * `deploy' says (enum fy_deploy). After fy_pipeline_end().
+ */
+void fy_pipeline_advise(const struct fy_pipeline *pipeline,
+                        const struct fy_places *places, int deploy);
+
 /* After the end: stages and links of the report; FY_ERR_NOMEM. Strings are
  * borrowed from the session. */
 int fy_pipeline_report(const struct fy_pipeline *pipeline,

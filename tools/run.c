@@ -389,6 +389,8 @@ fy_launch(struct fy_run_options *options)
     }
     double seconds = fy_clock_seconds() - start;
     fy_pipeline_end(&state.pipeline);
+    fy_pipeline_advise(&state.pipeline, &state.places,
+                       options->settings.deploy);
     if (count && !child.exec_errno) {
         tell(options, &state, child.wait_status, seconds);
     }

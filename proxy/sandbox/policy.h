@@ -99,9 +99,9 @@ struct fy_policy {
 
 struct fy_sandbox {
     char program[PATH_MAX];
-    char linker
-        [PATH_MAX]; /* carried, that starts `program'; "": the kernel does */
-    char libraries[4 * PATH_MAX]; /* its list of folders */
+    /* Carried linker that starts `program'; "": the kernel starts it. */
+    char linker[PATH_MAX];
+    char libraries[4 * PATH_MAX]; /* folders of libraries, for that linker */
     char folder[PATH_MAX];        /* working folder inside */
     char tmpdir[PATH_MAX];        /* "" */
     bool has_space;

@@ -91,8 +91,8 @@ const char *fy_sandbox_program(const struct fy_sandbox *sandbox);
 enum {
     FY_LINKER_WORDS = 7,
 };
-/* Where that is a linker which starts the program, writes its words, which come instead of
- * the stage's first word, `name'; returns their number, or 0. Borrowed. */
+/* Writes the words that replace the stage's first word, `name', if a carried linker starts
+ * the program; returns their number, or 0. Borrowed. */
 size_t fy_sandbox_linker(const struct fy_sandbox *sandbox, char *name,
                          char *words[FY_LINKER_WORDS]);
 

@@ -246,8 +246,8 @@ fy_link_greet(struct fy_link *link, struct fy_buffer *why)
         link->skipped_bytes++;
         if (link->whole_line && link->matched == magic_bytes - 2 &&
             c != magic[link->matched] && c >= '0' && c <= '9') {
-            char other[] = "the ferry there speaks protocol 0, this one 0";
-            other[sizeof "the ferry there speaks protocol " - 1] = c;
+            char other[] = FY_PROXY_OTHER "0, this one 0";
+            other[sizeof FY_PROXY_OTHER - 1] = c;
             other[sizeof other - 2] = magic[link->matched];
             fy_buffer_add(why, other);
             return FY_ERR_IO;

@@ -57,6 +57,10 @@ struct fy_transport {
                 struct fy_buffer *why, struct fy_link *out);
 };
 
+/* Beginnings of `why' if a host has no ferry that fits. */
+#define FY_PROXY_MISSING "ferry is not installed there"
+#define FY_PROXY_OTHER   "the ferry there speaks protocol "
+
 /* What a proxy writes first (what a login prints before is skipped). */
 #define FY_PROXY_MAGIC "ferry-proxy 3\n"
 

@@ -73,13 +73,12 @@ write_script(const struct fy_place *place, struct fy_buffer *out)
         "f=\"${XDG_CACHE_HOME:-$HOME/.cache}/ferry/bin/ferry-" PACKAGE_VERSION
         "\"; if [ -x \"$f\" ]; then "
         "exec \"$f\" proxy --stdio; fi; ");
-    fy_buffer_add(
-        out, "PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:"
-             "/usr/bin:/bin\"; export PATH; "
-             "if command -v ferry >/dev/null 2>&1; then "
-             "exec ferry proxy --stdio; fi; "
-             "echo \"ferry is not installed there: ferry deploy HOST copies "
-             "it to its ~/.cache/ferry\" >&2; exit 127'");
+    fy_buffer_add(out, "PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:"
+                       "/usr/bin:/bin\"; export PATH; "
+                       "if command -v ferry >/dev/null 2>&1; then "
+                       "exec ferry proxy --stdio; fi; "
+                       "echo \"" FY_PROXY_MISSING ": ferry deploy HOST copies "
+                       "it to its ~/.cache/ferry\" >&2; exit 127'");
 }
 
 int

@@ -236,6 +236,37 @@ equal "... and the programs that are missing there" \
 equal "without ferry there: as local" "$(deployed 2>/dev/null)" "$(grep -c 7 "$data/f")"
 grep -q 'ferry deploy HOST' "$dir/report" && ok "... and the way out is named" ||
     not_ok "... and the way out is named"
+export build dir data
+empty "... nobody is told without a terminal" "$(deployed 2>&1 >/dev/null)"
+if command -v script >/dev/null; then
+    on_terminal()
+    {
+        deployed >"$dir/out" 2>"$dir/err"
+        script -qec "sh '$dir/run.sh'" /dev/null </dev/null 2>&1 | grep -c "'ferry deploy ssh://box"
+    }
+    cat >"$dir/run.sh" <<END
+cd '$data' && '$build/ferry' run --no-discover --force --device none \\
+    --mount '$data=ssh://box/srv?command=$dir/ssh' -- grep -c 7 f >/dev/null
+END
+    equal "... a terminal is told of ferry deploy" "$(on_terminal)" 1
+    mkdir -p "$dir/config/ferry"
+    export XDG_CONFIG_HOME="$dir/config"
+    echo 'deploy = never' >"$dir/config/ferry/ferry.conf"
+    equal "... but for deploy = never" "$(on_terminal)" 0
+    echo 'deploy = always' >"$dir/config/ferry/ferry.conf"
+    equal "... and a word that is none is said" \
+        "$(deployed 2>&1 >/dev/null | grep -c 'expected ask, auto or never')" 1
+    echo 'deploy = auto' >"$dir/config/ferry/ferry.conf"
+    deployed >/dev/null 2>&1
+    copied=0
+    for _ in $(seq "$(patient 300)"); do
+        [ -x "$root/root/.cache/ferry/bin/ferry-$("$build/ferry" --version | cut -d ' ' -f 2)" ] && copied=1 && break
+        sleep 0.1
+    done
+    equal "deploy = auto: it is copied" "$copied" 1
+    unset XDG_CONFIG_HOME
+    "$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
+fi
 "$build/ferry" deploy "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy" "$? $(cat "$dir/err")" "0 "
 deployed >"$dir/out" 2>&1
