@@ -115,3 +115,27 @@ fy_path_unescape(char *text)
     }
     *to = '\0';
 }
+
+bool
+fy_path_plain(const char *path, char out[PATH_MAX])
+{
+    size_t used = 0;
+    if (*path != '/' || strlen(path) >= PATH_MAX) {
+        return false;
+    }
+    while (*path) {
+        path += strspn(path, "/");
+        size_t n = strcspn(path, "/");
+        if (n == 2 && memcmp(path, "..", 2) == 0) {
+            return false;
+        }
+        if (n > 1 || (n == 1 && *path != '.')) {
+            out[used++] = '/';
+            memcpy(out + used, path, n);
+            used += n;
+        }
+        path += n;
+    }
+    out[used] = '\0';
+    return used > 0;
+}

@@ -42,6 +42,10 @@ bool fy_path_is_beneath(const char *path, const char *folder);
 int fy_path_join(const char *base, const char *text,
                  char out[PATH_MAX]) FY_MUST_CHECK;
 
+/* Copies an absolute path without "." and doubled slashes. False: it is relative, has "..",
+ * is "/" or too long. */
+bool fy_path_plain(const char *path, char out[PATH_MAX]) FY_MUST_CHECK;
+
 /* Replaces the octal escapes of mountinfo(5) and of nfsd's etab, in place. */
 void fy_path_unescape(char *path);
 

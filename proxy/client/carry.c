@@ -15,6 +15,7 @@
 #include "common/debug.h"
 #include "common/sha256.h"
 #include "common/whole.h"
+#include "proxy/client/cost.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/closure.h"
 #include "proxy/storage/work.h"
@@ -22,7 +23,6 @@
 
 enum {
     RESULT_BYTES = 64 << 10,
-    USUAL_RATE = 12500000, /* bytes a second of a link that was not measured */
     HASH_BYTES = 32,
     PIECE_BYTES = 256 << 10, /* that are queued at once */
 };
@@ -365,8 +365,7 @@ pays(const struct fy_carrying *carrying)
                      ? (double)carrying->closure->files[i].bytes
                      : 0;
     }
-    if (!stage || bytes == 0 || connection->session->options.force ||
-        stage->place.predicted_here <= 0) {
+    if (!stage || connection->session->options.force) {
         return true;
     }
     if (connection->wire) {
@@ -375,8 +374,9 @@ pays(const struct fy_carrying *carrying)
     double rate = connection->bytes_a_second;
     rate =
         (double)counters.link_rate > rate ? (double)counters.link_rate : rate;
-    return bytes / (rate > 0 ? rate : USUAL_RATE) <
-           stage->place.predicted_here - stage->place.predicted_there;
+    const struct fy_cost cost = {.here_seconds = stage->place.predicted_here,
+                                 .there_seconds = stage->place.predicted_there};
+    return fy_cost_worth_sending(&cost, bytes, rate);
 }
 
 /* The stage runs locally; the files are for the next run. */

@@ -120,3 +120,13 @@ fy_cost_needs_sizes(const struct fy_invocation *invocation,
     }
     return invocation->output == FY_OUTPUT_GROWS;
 }
+
+bool
+fy_cost_worth_sending(const struct fy_cost *cost, double bytes,
+                      double bytes_a_second)
+{
+    static const double usual = 12500000; /* of a link that was not measured */
+    double rate = bytes_a_second > 0 ? bytes_a_second : usual;
+    return bytes == 0 || cost->here_seconds <= 0 ||
+           bytes / rate < cost->here_seconds - cost->there_seconds;
+}

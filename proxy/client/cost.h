@@ -55,6 +55,14 @@ void fy_cost_predict(const struct fy_invocation *invocation,
 bool fy_cost_pays(const struct fy_cost_input *input,
                   const struct fy_cost *cost);
 
+/*
+ * Returns true if a stage on the storage host gains more than sending `bytes' of a program
+ * takes first; `bytes_a_second': of the link, 0: unknown. A stage without a prediction
+ * (0 seconds) is worth the bytes.
+ */
+bool fy_cost_worth_sending(const struct fy_cost *cost, double bytes,
+                           double bytes_a_second);
+
 /* Whether sizes could change the answer at all: if not, none need be asked for.
  * `input' has no bytes, and as many files as are named. */
 bool fy_cost_needs_sizes(const struct fy_invocation *invocation,

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/kernel.h"
+#include "common/path.h"
 #include "common/whole.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/storage/index.h"
@@ -180,7 +181,7 @@ look_at_home(const struct fy_absent_places *places,
     int n =
         snprintf(given, sizeof given, "%s/%s", places->home, absent->path + 2);
     if (!*places->home || n < 0 || n >= PATH_MAX ||
-        !fy_plain_path(given, path)) {
+        !fy_path_plain(given, path)) {
         return UNREADABLE;
     }
     const struct fy_seen *on =

@@ -762,7 +762,7 @@ check_configs(struct fy_check *check)
         char text[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
         bool same = false;
         if (!fy_check_text(&spec->configs[i].path, text, sizeof text) ||
-            !fy_plain_path(text, path)) {
+            !fy_path_plain(text, path)) {
             status = fy_check_refuse(check, FY_STAGE_OTHER_CONFIG,
                                      "a malformed path", NULL, NULL);
         } else {

@@ -29,6 +29,7 @@
 
 #include "common/hash.h"
 #include "common/kernel.h"
+#include "common/path.h"
 #include "common/whole.h"
 #include "proxy/sandbox/policy.h"
 #include "proxy/wire/temporary.h"
@@ -774,12 +775,8 @@ is_possible(const char *mount)
         "/usr",     "/bin", "/sbin",    "/lib",  "/lib32", "/lib64",
         "/libx32",  "/etc", "/dev",     "/proc", "/sys",   "/usr/bin",
         "/usr/lib", "/tmp", "/var/tmp", "/var"};
-    if (mount[0] != '/' || !mount[1] || strstr(mount, "//") ||
-        strstr(mount, "/./") || strstr(mount, "/../")) {
-        return false;
-    }
-    const char *last = strrchr(mount, '/');
-    if (!last[1] || strcmp(last, "/.") == 0 || strcmp(last, "/..") == 0) {
+    char plain[PATH_MAX];
+    if (!fy_path_plain(mount, plain) || strcmp(mount, plain) != 0) {
         return false;
     }
     for (size_t i = 0; i < sizeof system / sizeof system[0]; i++) {

@@ -124,9 +124,6 @@ int fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
 
 int fy_root_open(const char *path, struct fy_root *out) FY_MUST_CHECK;
 void fy_root_close(struct fy_root *root);
-/* `path' (absolute) without "." and doubled slashes. False: it is none, has "..",
- * is "/" or too long. */
-bool fy_plain_path(const char *path, char out[PATH_MAX]) FY_MUST_CHECK;
 /* The folder of that path on this host; "~" and "~/x": of the home. */
 int fy_roots_find(struct fy_policy *policy, const char *path,
                   struct fy_root *out, unsigned *out_reason,

@@ -81,30 +81,6 @@ fy_root_close(struct fy_root *root)
     root->fd = -1;
 }
 
-bool
-fy_plain_path(const char *path, char out[PATH_MAX])
-{
-    size_t used = 0;
-    if (*path != '/' || strlen(path) >= PATH_MAX) {
-        return false;
-    }
-    while (*path) {
-        path += strspn(path, "/");
-        size_t n = strcspn(path, "/");
-        if (n == 2 && memcmp(path, "..", 2) == 0) {
-            return false;
-        }
-        if (n > 1 || (n == 1 && *path != '.')) {
-            out[used++] = '/';
-            memcpy(out + used, path, n);
-            used += n;
-        }
-        path += n;
-    }
-    out[used] = '\0';
-    return used > 0;
-}
-
 int
 fy_roots_find(struct fy_policy *policy, const char *path, struct fy_root *out,
               unsigned *out_reason, struct fy_buffer *why)

@@ -221,6 +221,25 @@ fy_store_has(struct fy_store *store, const unsigned char sha256[32])
            utimensat(store->fd, name, NULL, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* Makes the folder anew if it was deleted. With the lock. */
+static void
+restore(struct fy_store *store)
+{
+    struct stat about;
+    char path[PATH_MAX];
+    if (fstat(store->fd, &about) != 0 || about.st_nlink > 0 ||
+        fy_private_folder(store->path, true, path) ||
+        strcmp(path, store->path) != 0) {
+        return;
+    }
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)dup3(fd, store->fd, O_CLOEXEC);
+        (void)close(fd);
+        store->bytes = 0;
+    }
+}
+
 struct kept {
     char name[NAME_BYTES];
     uint64_t bytes;
@@ -338,6 +357,7 @@ fy_store_put(struct fy_store *store, const unsigned char sha256[32],
     name_of(sha256, name);
     (void)pthread_mutex_lock(&store->lock);
     int status = 0;
+    restore(store);
     if (!is_whole(store, name)) {
         trim(store, n);
         status = write_file(store, name, bytes, n);
@@ -377,11 +397,8 @@ make_folders(const struct fy_store *store, const char *path, bool all)
 static bool
 is_plain(const char *path)
 {
-    size_t n = strlen(path);
-    return path[0] == '/' && n > 1 && n < PATH_MAX && path[n - 1] != '/' &&
-           !strstr(path, "//") && !strstr(path, "/./") &&
-           !strstr(path, "/../") && strcmp(strrchr(path, '/'), "/.") != 0 &&
-           strcmp(strrchr(path, '/'), "/..") != 0;
+    char plain[PATH_MAX];
+    return fy_path_plain(path, plain) && strcmp(path, plain) == 0;
 }
 
 static bool

@@ -156,9 +156,11 @@ rm -rf "$dir/cache"/* "${root:?}/root/.cache"
 seq 1000000 >"$data/some"
 forced=--no-discover
 run bare delay=0ms grep -c 7 some >"$dir/out" 2>&1
-forced=--force
 equal "a program that is not worth the wait: as local" "$(cat "$dir/out")" \
     "$(grep -c 7 "$data/some")"
+equal "... where it ran, and it is said" \
+    "$(grep -c 'unprofitable.*its program is sent for the next time' "$dir/report")" 1
+forced=--force
 
 # ---- a host that cannot be used -----------------------------------------------------------
 

@@ -144,6 +144,28 @@ START_TEST(test_when_sizes_matter)
 }
 END_TEST
 
+/* 3 MB take 3 s at 1 MB/s, a quarter of a second on a link that nobody measured. */
+START_TEST(test_what_is_sent_first)
+{
+    static const struct {
+        double here, there, bytes, rate;
+        bool worth;
+    } rows[] = {
+        {1, 0.1, 3e6, 0, true},    {0.3, 0.1, 3e6, 0, false},
+        {4, 0.5, 3e6, 1e6, true},  {3.4, 0.5, 3e6, 1e6, false},
+        {0.3, 0.1, 0, 1e6, true},  {0, 0, 3e6, 1e6, true},
+        {0.1, 0.3, 1, 1e9, false}, {0.3, 0.1, 3e6, 1e8, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct fy_cost cost = {.here_seconds = rows[i].here,
+                                     .there_seconds = rows[i].there};
+        ck_assert_msg(fy_cost_worth_sending(&cost, rows[i].bytes,
+                                            rows[i].rate) == rows[i].worth,
+                      "row %zu", i);
+    }
+}
+END_TEST
+
 START_TEST(test_logins)
 {
     char folder[] = "/tmp/ferry-logins-XXXXXX", prefix[64], command[128];
@@ -176,6 +198,7 @@ main(void)
     tcase_add_test(model, test_what_pays);
     tcase_add_test(model, test_input_from_here);
     tcase_add_test(model, test_when_sizes_matter);
+    tcase_add_test(model, test_what_is_sent_first);
     suite_add_tcase(suite, model);
     TCase *logins = tcase_create("logins");
     tcase_add_test(logins, test_logins);

@@ -66,6 +66,23 @@ path_of(const unsigned char *hash, const char *name)
     return path;
 }
 
+START_TEST(deleted_store_is_made_anew)
+{
+    unsigned char hash[32], other[32];
+    char command[500];
+    struct stat about;
+    ck_assert_int_eq(put("one", hash), 0);
+    snprintf(command, sizeof command, "rm -rf %s/.cache", home);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert(!fy_store_has(store, hash));
+    ck_assert_int_eq(put("two", other), 0);
+    ck_assert_int_eq(put("one", hash), 0);
+    ck_assert(fy_store_has(store, hash));
+    ck_assert_int_eq(stat(path_of(other, NULL), &about), 0);
+    ck_assert_int_eq(fy_store_show(store, "/usr/bin/x", hash), 0);
+}
+END_TEST
+
 START_TEST(keeps_what_was_named)
 {
     unsigned char hash[32], other[32];
@@ -296,6 +313,7 @@ main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, keeps_what_was_named);
+    tcase_add_test(tests, deleted_store_is_made_anew);
     tcase_add_test(tests, believes_only_its_own_files);
     tcase_add_test(tests, lets_the_oldest_go);
     tcase_add_test(tests, refuses_a_folder_of_others);
