@@ -22,7 +22,7 @@ struct fy_learn_key {
     uint32_t size;     /* fy_learn_size() */
 };
 
-/* How a call was chosen. */
+/* The choice of a call's side. */
 struct fy_pick {
     enum fy_side side;
     bool trial;               /* it seems the slower one */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which side a call runs on: the cost model with this machine's rates, corrected
- * by what calls have taken in this process. Rates of a card and of the program's
- * own BLAS are measured when the device is opened first; those of the card are
- * kept in a file. Any thread.
+ * Chooses the side that a call runs on: the cost model with this machine's
+ * rates, corrected by the times of earlier calls in this process. Rates of a
+ * card and of the program's own BLAS are measured when the device is opened
+ * first; those of the card are kept in a file. Any thread.
  */
 #ifndef FERRY_PAGER_DECIDE_CHOICE_H
 #define FERRY_PAGER_DECIDE_CHOICE_H
@@ -46,8 +46,8 @@ struct fy_tried {
     double lost_seconds; /* by the trial */
 };
 
-/* Once, before all others; the chooser is zeros. `settings' stays. Without memory nothing
- * is learned. */
+/* Starts a zeroed chooser; call once, before all others. `settings' stays.
+ * Without memory nothing is learned. */
 void fy_choice_start(struct fy_chooser *chooser,
                      const struct fy_settings *settings, const char *device);
 
@@ -58,19 +58,20 @@ const struct fy_rates *fy_choice_rates(const struct fy_chooser *chooser);
 void fy_choice_begin(struct fy_chooser *chooser, struct fy_choice *choice,
                      const struct fy_bound *bound, const void *caller);
 /*
- * Whether the call goes to the device with that plan's traffic: it is expected to
- * be faster there, or tried. --force does not ask. Fills what the decision has
- * about it.
+ * Returns true if the call goes to the device with that plan's traffic: it is
+ * expected to be faster there, or tried. --force does not ask. Fills the parts
+ * of the decision that the cost model knows.
  */
 bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
                     const struct fy_bound *bound,
                     const struct fy_traffic *traffic, double touched_bytes,
                     struct fy_decision *decision);
 /*
- * The same with the least traffic that any plan could have. A card that is not
- * open yet is not opened for less than that costs: until then calls only add up
- * what they would have gained; or, where what is expected may be that wrong, for
- * a small part of what calls have taken.
+ * Decides as fy_choice_pays() with the least traffic that any plan could have.
+ * A card that is not open yet is not opened for less than the opening costs:
+ * until then calls only add up their expected gains; or, if the expectation
+ * may be that wrong, it is opened for a small part of the time that calls have
+ * taken.
  */
 bool fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                        const struct fy_bound *bound,
@@ -87,8 +88,8 @@ struct fy_tried fy_choice_original_ran(struct fy_chooser *chooser,
 
 /* The device has been opened. */
 void fy_choice_opened(struct fy_chooser *chooser);
-/* Whether fy_choice_measure() is still to be called: once, for a device with functions
- * of its own, without force. */
+/* Returns true if fy_choice_measure() is still to be called: once, for a
+ * device with functions of its own, without force. */
 bool fy_choice_is_unmeasured(const struct fy_chooser *chooser,
                              const struct fy_lease *lease);
 /*

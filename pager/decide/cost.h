@@ -25,9 +25,9 @@ struct fy_rates {
 void fy_rates_default(const char *device, struct fy_rates *out);
 
 /*
- * Reads lines "key=value" ('#' begins a comment, unknown keys are skipped) over
- * what *rates has. Keys of the device itself begin with "cuda." for that kind.
- * FY_ERR_IO; FY_ERR_INVALID for a line that is neither.
+ * Reads lines "key=value" ('#' begins a comment, unknown keys are skipped)
+ * into *rates; other fields stay. Keys of the device itself begin with "cuda."
+ * for that kind. FY_ERR_IO; FY_ERR_INVALID for a line that is neither.
  */
 int fy_rates_read(const char *path, const char *device,
                   struct fy_rates *rates) FY_MUST_CHECK;
@@ -54,8 +54,8 @@ int fy_calibrate_measure(const char *device,
 
 struct fy_executor;
 /*
- * Measures the rates of a device with functions of its own, in little more than
- * `seconds', over what *rates has. FY_ERR_DEVICE, FY_ERR_NOMEM.
+ * Measures the rates of a device with functions of its own, in little more
+ * than `seconds', into *rates; other fields stay. FY_ERR_DEVICE, FY_ERR_NOMEM.
  */
 int fy_calibrate_card(struct fy_executor *executor, struct fy_device *device,
                       double seconds, struct fy_rates *rates) FY_MUST_CHECK;

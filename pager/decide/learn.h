@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls have really taken, on either side, over what the model expected, and
- * which side the next one goes to. What is known of a call is what calls of its
- * site and size took, as far as they are enough; else of its function at that
- * size, near that size, at any. The side that seems slower is tried again where it
- * may well be the faster one, while all such trials have cost little of the time
- * that calls have taken: being wrong about one side is not noticed on the other.
- * Any thread.
+ * Learns the ratio of the times that calls really took, on either side, to the
+ * model's expectation, and chooses the side of the next call. A call is judged
+ * by calls of its site and size, if they are enough; else by calls of its
+ * function at that size, near that size, at any. The side that seems slower is
+ * tried again if it may well be the faster side, as long as all such trials
+ * have cost little of the time that calls have taken: an error about one side
+ * is not noticed on the other. Any thread.
  */
 #ifndef FERRY_PAGER_DECIDE_LEARN_H
 #define FERRY_PAGER_DECIDE_LEARN_H
@@ -29,7 +29,7 @@ struct fy_learned_samples {
     float moved; /* see struct fy_learned_entry, when the last was added */
 };
 
-/* What is known of one key. */
+/* Knowledge of one key. */
 struct fy_learned_entry {
     struct fy_learn_key key;
     bool used;
@@ -52,13 +52,14 @@ struct fy_learned {
     struct fy_learned_entry *table; /* FY_LEARNED_ENTRIES; NULL: no memory */
 };
 
-/* Once, before all others: maps the table. Without memory nothing is learned. */
+/* Maps the table; call once, before all others. Without memory nothing is
+ * learned. */
 void fy_learn_start(struct fy_learned *learned);
 
 /* Operations by half powers of two, bytes by powers of two. */
 uint32_t fy_learn_size(double operations, double bytes);
 
-/* What is known of a call before it runs. */
+/* Knowledge of a call before it runs. */
 struct fy_advice {
     double factor[FY_SIDES]; /* to multiply the model's seconds with */
     double doubt[FY_SIDES];  /* standard deviation of its logarithm */
@@ -81,15 +82,17 @@ void fy_learn_pick(struct fy_learned *learned, const struct fy_advice *advice,
 void fy_learn_planned(struct fy_learned *learned,
                       const struct fy_learn_key *key, double ratio);
 /*
- * What it took, and over the model's own, uncorrected seconds. Returns the seconds
- * that it lost as a trial, 0 where it was none.
+ * Learns the seconds that a call took, against the model's own, uncorrected
+ * seconds. Returns the seconds that it lost as a trial, 0 if it was none.
  */
 double fy_learn_took(struct fy_learned *learned, const struct fy_learn_key *key,
                      const struct fy_pick *pick, double model, double seconds);
-/* Whether so many seconds could be lost for knowledge; if so, they are. */
+/* Returns true if so many seconds may be spent on a trial; then they are
+ * counted as spent. */
 bool fy_learn_spend(struct fy_learned *learned, double seconds);
 
-/* The model's seconds are others from now on; what trials cost stays. */
+/* Forgets all ratios, because the model's seconds are others from now on;
+ * the cost of trials stays. */
 void fy_learn_forget(struct fy_learned *learned);
 
 /* In a forked child: a parent's thread may have held the lock. */

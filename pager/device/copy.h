@@ -17,12 +17,13 @@
 void fy_copy_run(const struct fy_copy *copy);
 
 /*
- * The same, where copy->view.host is the program's memory, which may fault: the kernel
- * copies (host_access.h). FY_ERR_FAULT: not all elements were copied.
+ * Runs a copy whose copy->view.host is the program's memory, which may fault:
+ * the kernel copies (host_access.h). FY_ERR_FAULT: not all elements were
+ * copied.
  */
 int fy_copy_run_host(const struct fy_copy *copy) FY_MUST_CHECK;
 
-/* The same, but copies all elements that can be accessed. */
+/* Runs such a copy, and copies all elements that can be accessed. */
 int fy_copy_put_back(const struct fy_copy *copy);
 
 #endif

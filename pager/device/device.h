@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the pager asks of a place that computes: one table of operations per
- * kind of device, asynchronous from the start. A new device is one file that
- * fills this table and one row in device.c. The host device implements it with
- * worker threads and an arena; nothing here names a vendor.
+ * Operations of a device, a place that computes: one table per kind of device,
+ * asynchronous from the start. A new device is one file that fills this table
+ * and one row in device.c. The host device implements it with worker threads
+ * and an arena; nothing here names a vendor.
  */
 #ifndef FERRY_PAGER_DEVICE_DEVICE_H
 #define FERRY_PAGER_DEVICE_DEVICE_H
@@ -43,7 +43,7 @@ enum fy_transform_kind {
     FY_TRANSFORM_C2R, /* ... and back */
 };
 
-/* How the elements of one side of a transform lie, in elements of that side. */
+/* Layout of one side of a transform, in elements of that side. */
 struct fy_transform_side {
     int64_t stride, distance; /* between elements; between transforms */
     int64_t embed[3];         /* extents of the array it is a part of */
@@ -107,10 +107,12 @@ struct fy_launch {
     void *size_function;
     uint32_t size_arguments;
     uint32_t element_bytes;
-    const struct fy_transform *transform; /* CUFFT: what the plan is for */
-    int64_t *info; /* INFO: what the int holds afterwards; valid as `result' */
+    const struct fy_transform *transform; /* CUFFT: the transform that the
+                                           * plan is for */
+    int64_t *info; /* INFO: receives the value of the int; valid as `result' */
     bool status;   /* the function returns a status: not 0 is an error */
-    /* A kernel is launched so; `function' is what kernel() gave. NULL: a call. */
+    /* Grid of a kernel's launch; `function' is the result of kernel(). NULL:
+     * a call. */
     const struct fy_grid *grid;
 };
 
@@ -126,9 +128,10 @@ struct fy_device_ops {
     /* Which of its units the next open() takes, from 0; NULL: it has one. */
     void (*choose)(unsigned unit);
     /*
-     * Whether open() may set up what the program's own use of such a device would
-     * find; as it begins: yes. With no, open() answers FY_ERR_LATER as long as the
-     * program may want to do that itself. Unset: open() leaves nothing behind.
+     * Says whether open() may set up things that the program's own use of such
+     * a device would find; at first yes. With no, open() answers FY_ERR_LATER
+     * as long as the program may want to do that itself. Unset: open() leaves
+     * nothing behind.
      */
     void (*early)(bool early);
     /* memory_bytes 0: the device's own default. Takes nothing, returns new. */

@@ -30,7 +30,7 @@ enum {
 /* Rows that wait for one system call. */
 struct fy_host_access {
     bool writes; /* to the program's memory; else from it */
-    bool skips;  /* goes on behind what cannot be written */
+    bool skips;  /* goes on behind memory that cannot be written */
     int status;
     unsigned nhost, nown;
     size_t bytes;
@@ -38,9 +38,9 @@ struct fy_host_access {
 };
 
 /*
- * Whether the calling thread can access that memory now, protection keys included,
- * which the copies here do not look at. True where the kernel is older than 5.14.
- * Of memory of devices only one byte is asked for at a time.
+ * Returns true if the calling thread can access that memory now, protection
+ * keys included, which the copies here do not look at. True if the kernel is
+ * older than 5.14. Of memory of devices only one byte is asked for at a time.
  */
 bool fy_host_can_be_had(const void *at, size_t bytes, bool writes);
 
@@ -55,8 +55,9 @@ void fy_host_access_row(struct fy_host_access *access, char *host, char *own,
                         int64_t n, int64_t host_stride, int64_t own_stride,
                         size_t bytes);
 
-/* Does what still waits. FY_ERR_FAULT: some of the program's memory could not be
- * accessed; unless `skips', other parts may not have been copied then. */
+/* Does the copies that still wait. FY_ERR_FAULT: some of the program's
+ * memory could not be accessed; unless `skips', other parts may not have
+ * been copied then. */
 int fy_host_access_end(struct fy_host_access *access) FY_MUST_CHECK;
 
 #endif

@@ -22,7 +22,8 @@ struct fy_host_arena;
  * Returns new: `bytes' of address space, backed when touched.
  */
 int fy_host_arena_new(uint64_t bytes, struct fy_host_arena **out) FY_MUST_CHECK;
-/* The same over addresses of another owner; the arena never touches them. */
+/* Makes an arena over addresses of another owner; the arena never touches
+ * them. */
 int fy_arena_new_at(uint64_t base, uint64_t bytes,
                     struct fy_host_arena **out) FY_MUST_CHECK;
 /* Unmaps the memory that _new() mapped, with all that was allocated. NULL: fine. */
@@ -34,7 +35,7 @@ int fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes,
 /* Takes an address that alloc gave; others are ignored. */
 void fy_host_arena_release(struct fy_host_arena *arena, uint64_t address);
 
-/* Of an address that alloc gave: what it takes, as rounded; else 0. */
+/* Returns the rounded size of an address that alloc gave; else 0. */
 uint64_t fy_host_arena_size(const struct fy_host_arena *arena,
                             uint64_t address);
 /* The size of the arena in bytes. */

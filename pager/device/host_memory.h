@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory this process may still take without danger to the program:
- * what the machine has left, and what its control groups and limits allow.
+ * Tells how much memory this process may still take without danger to the
+ * program: the rest of the machine's memory, within its control groups and
+ * limits.
  */
 #ifndef FERRY_PAGER_DEVICE_HOST_MEMORY_H
 #define FERRY_PAGER_DEVICE_HOST_MEMORY_H
@@ -19,8 +20,8 @@ uint64_t fy_number_after(const char *text, const char *name,
                          uint64_t otherwise);
 
 /*
- * What RLIMIT_AS and RLIMIT_DATA still let this process map; UINT64_MAX without
- * limits. Any thread.
+ * Returns the bytes that RLIMIT_AS and RLIMIT_DATA still let this process map;
+ * UINT64_MAX without limits. Any thread.
  */
 uint64_t fy_host_unlimited_bytes(void);
 

@@ -56,14 +56,14 @@ struct fy_own_block *fy_own_block(void);
 void fy_own_threads_tell(const struct fy_shim_services *services);
 
 /*
- * The processors that ferry's threads may use from now on: those that any thread
- * of the process may, and those of the places of OpenMP runtimes that are loaded
- * (OMP_PROC_BIND binds the first thread to one of them before there are others). So
- * what the user has limited the process to stays. The caller's own are not changed.
+ * Sets the processors that ferry's threads may use from now on: those that any
+ * thread of the process may, and those of the places of OpenMP runtimes that
+ * are loaded (OMP_PROC_BIND binds the first thread to one of them before there
+ * are others). So the user's limits stay. The caller's own are not changed.
  * The loader must be free. Any thread.
  */
 void fy_own_cpus_look(void);
-/* How many they are; before, those of the caller. */
+/* Returns their number; before fy_own_cpus_look(), that of the caller's. */
 unsigned fy_own_cpus(void);
 
 /* First in each thread that ferry starts: has it run on those processors. */

@@ -50,11 +50,12 @@ struct fy_queue_class {
     int (*prepare)(struct fy_stream *stream, const struct fy_launch *launch,
                    void **out);
     void (*discard)(void *launch);
-    /* Whether the device takes no operation any more. Unset: never. */
+    /* Returns true if the device takes no operation any more. Unset: never. */
     bool (*is_dead)(const struct fy_stream *stream);
     /* An operation was appended. */
     void (*added)(struct fy_stream *stream);
-    /* Whether a wait for that turn would not block. Unset: execute() blocks. */
+    /* Returns true if a wait for that turn would not block. Unset: execute()
+     * blocks. */
     bool (*is_ready)(const struct fy_event *event, uint64_t turn);
     /*
      * Returns the operation's status; with an error in the stream only records

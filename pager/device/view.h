@@ -42,10 +42,11 @@ struct fy_range {
 /* Without axes, or with one along which nothing lies. */
 bool fy_view_is_empty(const struct fy_view *view);
 
-/* How many elements the box lo[k] .. lo[k] + n[k] - 1 of the view has. */
+/* Returns the number of elements in the box lo[k] .. lo[k] + n[k] - 1 of the
+ * view. */
 uint64_t fy_view_elements(const struct fy_view *view, const int64_t *lo,
                           const int64_t *n);
-/* How many the view has. */
+/* Returns the number of elements of the view. */
 uint64_t fy_view_all_elements(const struct fy_view *view);
 
 /* The bytes from element (0, 0, ...) to the lowest one of the extents, and behind
@@ -64,7 +65,8 @@ void fy_view_shift(struct fy_view *view, int64_t lo0, int64_t lo1);
 /* Axes 0 and 1 as rows, one for each index of the one that is not `inner': how many
  * have an element of the view, from *first on. */
 int64_t fy_view_rows(const struct fy_view *view, int inner, int64_t *first);
-/* How many elements along axis `inner' such a row has, from *first on. */
+/* Returns the number of elements along axis `inner' that such a row has,
+ * from *first on. */
 int64_t fy_view_row(const struct fy_view *view, int inner, int64_t row,
                     int64_t *first);
 
@@ -87,15 +89,15 @@ bool fy_view_range(const struct fy_view *view, struct fy_range *out,
                    bool *overflow);
 
 /*
- * Whether two views may share a byte. Exact for the layouts of one parent
- * array (blocks of rows, columns, vectors of either direction); where that
- * would take long, it says yes.
+ * Returns true if two views may share a byte. Exact for the layouts of one
+ * parent array (blocks of rows, columns, vectors of either direction); where
+ * that would take long, it says true.
  */
 bool fy_views_overlap(const struct fy_view *a, const struct fy_view *b);
 
 /*
- * Whether no two elements of the view lie on each other: what a written view
- * must be. May say no to exotic layouts that are. Its span fits.
+ * Returns true if no two elements of the view lie on each other, as a written
+ * view requires. May say false for exotic layouts. The view's span fits.
  */
 bool fy_view_is_injective(const struct fy_view *view);
 

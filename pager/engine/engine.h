@@ -36,7 +36,7 @@ struct fy_intercepted {
     struct fy_registers *registers;
 };
 
-/* What the shim offers the engine. */
+/* Services of the shim for the engine. */
 struct fy_shim_services {
     size_t size_bytes;
     const struct fy_model *model;
@@ -72,22 +72,23 @@ struct fy_shim_services {
 struct fy_engine {
     size_t size_bytes;
     /*
-     * FY_REASON_NONE: done, registers->result holds what the original would
-     * have returned. Anything else: nothing has happened (or was undone); the
-     * shim calls the original with the untouched registers. Until it asks to
-     * hold() handlers of the program may run, call it again and leave it for ever: so
-     * far it takes no lock but those of base/brief.h, allocates nothing and makes no
-     * system call, which a filter of the program's might not survive.
+     * Runs the call on the device. FY_REASON_NONE: done, registers->result
+     * holds the result of the original. Anything else: nothing has happened
+     * (or it was undone); the shim calls the original with the untouched
+     * registers. Until the engine asks to hold(), handlers of the program may
+     * run, call it again and leave it for ever: so far it takes no lock but
+     * those of base/brief.h, allocates nothing and makes no system call,
+     * because a filter of the program might not let it survive.
      */
     enum fy_reason (*call)(const struct fy_intercepted *call);
     /* After the original of a FY_FN_MAKES or FY_FN_FREES function returned. */
     void (*observe)(const struct fy_intercepted *call);
     /*
-     * A C++ exception is unwinding out of call() on this thread: lets go of
-     * what the call held. Unwinding only; nothing has happened to outputs.
+     * Releases the resources that call() holds, when a C++ exception unwinds
+     * out of it on this thread. Unwinding only; outputs are untouched.
      */
     void (*abandon)(void);
-    /* Libraries were unloaded: forgets what is known by address. */
+    /* Libraries were unloaded: forgets everything that is known by address. */
     void (*forget)(void);
     /*
      * After call() has answered FY_REASON_VERIFIED and the original has

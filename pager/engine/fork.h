@@ -5,7 +5,8 @@
 
 #include "pager/engine/state.h"
 
-/* Once: from here on the rows of fork.c run around every fork. FY_ERR_NOMEM. */
+/* Makes the rows of fork.c run around every fork from now on. Call once.
+ * FY_ERR_NOMEM. */
 int fy_fork_start(struct fy_state *state) FY_MUST_CHECK;
 
 #endif

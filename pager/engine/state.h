@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that the engine keeps between two calls: what each room keeps is a structure of
- * that room's header. engine.c has the one of the process and hands each room its part;
- * what is large in it is mapped (base/lasting.h). Outside of it are singletons of the
- * process that no call is handed (README.md, "State").
+ * State that the engine keeps between two calls: each room's part is a
+ * structure of that room's header. engine.c has the state of the process and
+ * hands each room its part; large parts are mapped (base/lasting.h). Outside
+ * of it are only singletons of the process that no call is handed (README.md,
+ * "State").
  */
 #ifndef FERRY_PAGER_ENGINE_STATE_H
 #define FERRY_PAGER_ENGINE_STATE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a schedule on a device as one transaction: on success every written
- * operand is complete in host memory; on any error what the call may read is
- * byte for byte what it was before (from the undo log), so that the original
- * can run instead. Elements that it only writes (OUT views) are unspecified
- * then; what no view declares is never touched.
+ * operand is complete in host memory; on any error every element that the call
+ * may read is byte for byte as before (from the undo log), so that the
+ * original can run instead. Elements that the call only writes (OUT views) are
+ * unspecified then; elements that no view declares are never touched.
  *
  * A view that is written must not share elements with another view.
  */
@@ -22,9 +22,9 @@ int fy_executor_new(struct fy_device *device,
 void fy_executor_free(struct fy_executor *executor);
 
 /*
- * The bytes of device memory that a step with these tiles needs at once, and
- * what the executor can give at most: the planner's budget. Tiles count with
- * their device span, rounded to the device's alignment.
+ * Returns the bytes of device memory that a step with these tiles needs at
+ * once, and the most that the executor can give: the planner's budget. Tiles
+ * count with their device span, rounded to the device's alignment.
  */
 uint64_t fy_tile_device_bytes(const struct fy_view *view,
                               const struct fy_tile *tile);

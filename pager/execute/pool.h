@@ -49,11 +49,13 @@ struct fy_pool {
     bool spoiled; /* by an exception: left when no call uses it */
     uint64_t granted_bytes;
     uint64_t releases;
-    /* A call waited in vain at this one: what is held may never come back. */
+    /* time at which a call gave up waiting for this executor, whose holder
+     * may never come back */
     uint64_t given_up_at;
 };
 
-/* Once, before all else; the pool is zeros. FY_ERR_NOMEM. NULL: there is no device. */
+/* Starts a zeroed pool; call once, before all else. FY_ERR_NOMEM. NULL:
+ * there is no device. */
 int fy_pool_start(struct fy_pool *pool, const struct fy_device_ops *ops,
                   uint64_t memory_bytes) FY_MUST_CHECK;
 

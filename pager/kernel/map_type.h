@@ -15,7 +15,7 @@ enum {
     FY_MAP_LITERAL = FY_T_COUNT /* a real number without a type of its own */
 };
 
-/* Of two values that meet: F32, F64, I64 or FY_MAP_LITERAL. */
+/* Returns the common type of two values: F32, F64, I64 or FY_MAP_LITERAL. */
 static inline uint8_t
 fy_map_common(uint8_t a, uint8_t b)
 {
@@ -29,14 +29,14 @@ fy_map_common(uint8_t a, uint8_t b)
                                                       : (uint8_t)FY_T_I64;
 }
 
-/* What a function of <math.h> computes in. */
+/* Returns the type in which a function of <math.h> computes. */
 static inline uint8_t
 fy_map_real(uint8_t type)
 {
     return type == FY_T_I64 ? (uint8_t)FY_T_F64 : type;
 }
 
-/* Of a scalar; VOID: no map computes with it. */
+/* Returns the type of a scalar; VOID: no map computes with it. */
 static inline uint8_t
 fy_map_cell_type(const struct fy_cell *cell)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `map' expressions are, computed on the CPU one element at a time: the
- * same types and conversions as the kernel that source.c writes, each
- * operation rounded in its type. For `ferry verify', where no device is.
+ * Computes `map' expressions on the CPU, one element at a time: with the same
+ * types and conversions as the kernel that source.c writes, each operation
+ * rounded in its type. For `ferry verify', where no device is.
  */
 #ifndef FERRY_PAGER_KERNEL_MAP_VALUE_H
 #define FERRY_PAGER_KERNEL_MAP_VALUE_H
@@ -10,9 +10,9 @@
 #include "pager/bind/bind.h"
 
 /*
- * Runs the maps of a row (kind FY_CALL_MAP) at one index: at[] has, by operand,
- * the address of its element there, or NULL where the operand is not accessed
- * (it reads as 0). What is written is written when all has been computed.
+ * Runs the maps of a row (kind FY_CALL_MAP) at one index: at[] has, by
+ * operand, the address of its element there, or NULL if the operand is not
+ * accessed (it reads as 0). Results are written after all have been computed.
  * FY_ERR_UNSUPPORTED: not with these arguments; nothing was written.
  */
 int fy_map_evaluate(const struct fy_bound *bound, const struct fy_call_row *row,

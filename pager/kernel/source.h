@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA C from `map' statements: one kernel for the maps of one call, or of
- * several calls whose operands are known to be the same buffers; what a later
- * map reads of an earlier one stays in a register, and is stored only where it
- * is needed. Host code: no device is asked, and nothing is launched here.
+ * Writes CUDA C from `map' statements: one kernel for the maps of one call, or
+ * of several calls whose operands are known to be the same buffers; a value
+ * that a later map reads of an earlier one stays in a register, and is stored
+ * only where it is needed. Host code: no device is asked, and nothing is
+ * launched.
  */
 #ifndef FERRY_PAGER_KERNEL_SOURCE_H
 #define FERRY_PAGER_KERNEL_SOURCE_H

@@ -20,7 +20,8 @@ uint64_t fy_shape_steps(const struct fy_shape *shape);
 void fy_shape_parts(const struct fy_shape *shape, uint64_t number,
                     uint32_t parts[FY_MAX_AXES]);
 
-/* Whether chunks of the call along that axis are calls that mean the same. */
+/* Returns true if chunks of the call along that axis are calls with the same
+ * meaning. */
 bool fy_axis_is_splittable(const struct fy_planner *planner, unsigned axis);
 
 /* Makes the whole plan of a shape. */
@@ -28,9 +29,10 @@ int fy_plan_shape(struct fy_planner *planner,
                   const struct fy_shape *shape) FY_MUST_CHECK;
 
 /*
- * Of a call that fits whole but takes long on the link (options.overlap_bytes): the
- * shape whose copies and kernels end first when they run side by side, each tile
- * copied once. FY_ERR_NOFIT: it is to go whole.
+ * Plans a call that fits whole but takes long on the link
+ * (options.overlap_bytes): finds the shape whose copies and kernels end first
+ * when they run side by side, each tile copied once. FY_ERR_NOFIT: the call
+ * should go whole.
  */
 int fy_plan_overlapped(struct fy_planner *planner) FY_MUST_CHECK;
 /* Finds the shape that moves least and makes its plan. */

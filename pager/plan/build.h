@@ -30,8 +30,9 @@ struct fy_slot {
     uint8_t word;   /* WORD: enum fy_word */
     uint32_t image; /* STRUCT: index in the variant's images */
     int64_t offset; /* bytes */
-    /* A library of the device may load what is passed by its address with the
-     * alignment of its own complex types, which is that of their size. */
+    /* A library of the device may load a value that is passed by its address
+     * with the alignment of the library's own complex types, which is that
+     * of their size. */
     _Alignas(16) union fy_raw value;
     union fy_raw given; /* REFERENCE in a call of the function itself */
 };
@@ -73,8 +74,8 @@ struct fy_variant {
     struct fy_transform transform;
     bool is_kernel; /* launched by `grid' */
     struct fy_grid grid;
-    struct fy_variant *then; /* the next step on the same tiles, of which only
-                              * what stands above and the slots count */
+    struct fy_variant *then; /* the next step on the same tiles, of which
+                              * only the fields above and the slots count */
     struct fy_slot slots[FY_MAX_SLOTS];
     struct fy_tile tiles[FY_MAX_OPERANDS]; /* at 0; each step says where */
     struct fy_image images[FY_MAX_IMAGES];
@@ -88,7 +89,7 @@ struct fy_answer {
     unsigned char content[16];
 };
 
-/* Of a factor, in the caller's memory. */
+/* The diagonal of a factor, in the caller's memory. */
 struct fy_diagonal {
     const char *host;
     int64_t count, stride_bytes;
@@ -96,7 +97,7 @@ struct fy_diagonal {
     bool zeros;      /* may be there */
 };
 
-/* Whether all of it is finite, and nothing 0 that may not be. */
+/* Returns true if all of it is finite, and no element is 0 that may not be. */
 bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
 
 enum {
@@ -116,7 +117,7 @@ struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
 struct fy_held_memory;
 
 struct fy_planner {
-    struct fy_plan plan; /* first: what the outside sees */
+    struct fy_plan plan; /* first: the part that other rooms see */
     const struct fy_bound *bound;
     const struct fy_target *target;
     struct fy_plan_options options;
@@ -134,7 +135,8 @@ struct fy_planner {
     int64_t *pivot_starts; /* npivot_panels + 1 */
     uint32_t npivot_panels;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
-    /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
+    /* Workspace of an algorithm on the host device, which has no other:
+     * LAPACK's WORK. */
     void *workspace;
     void *factors; /* operands of an algorithm beside the caller's */
     struct fy_diagonal diagonal;
@@ -207,7 +209,7 @@ struct fy_chunk {
     uint32_t later; /* bit a: axis a's `with' cell is replaced */
 };
 
-/* Whether the axis's extent stands in that cell. */
+/* Returns true if the axis's extent stands in that cell. */
 bool fy_axis_uses_cell(const struct fy_bound *bound, unsigned axis,
                        uint32_t cell);
 
@@ -219,8 +221,9 @@ int fy_chunk_call_self(struct fy_planner *planner, const struct fy_chunk *chunk,
                        struct fy_variant **out) FY_MUST_CHECK;
 
 /*
- * Whether every element that the annotation wants finite is; what a device's own
- * functions or a blocked algorithm make of others is not what the original does.
+ * Returns true if every element is finite that the annotation wants finite.
+ * From others the functions of a device or a blocked algorithm make other
+ * results than the original.
  */
 bool fy_bound_is_finite(const struct fy_bound *bound);
 /* Returns true if no number that the call was given (alpha, beta) is NaN or infinite.
@@ -228,10 +231,11 @@ bool fy_bound_is_finite(const struct fy_bound *bound);
  * original does. */
 bool fy_bound_has_finite_factors(const struct fy_bound *bound);
 
-/* Whether all elements of an operand of at most two axes are. */
+/* Returns true if all elements of an operand of at most two axes are finite. */
 bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);
 
-/* Whether the largest magnitude in an operand is lo to hi: not 0, a NaN, ... */
+/* Returns true if the largest magnitude in an operand is lo to hi: not 0, a
+ * NaN, ... */
 bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
                          double lo, double hi);
 
@@ -246,8 +250,9 @@ int fy_plan_axes(struct fy_planner *planner) FY_MUST_CHECK;
 /* A built-in algorithm; FY_ERR_UNSUPPORTED when there is none of that name. */
 int fy_plan_blocked(struct fy_planner *planner) FY_MUST_CHECK;
 /*
- * Has accept() look at the diagonal that a factorisation leaves, or at all of an
- * inverse: NaNs, and what cannot be divided by, are the original's.
+ * Makes accept() look at the diagonal that a factorisation leaves, or at all
+ * of an inverse: calls with NaNs, or with elements that cannot be divided by,
+ * go to the original.
  */
 void fy_plan_diagonal(struct fy_planner *planner);
 /* Elements its schedule must move with room for `elements'; 0: unknown. */

@@ -8,22 +8,24 @@
 
 #include "pager/plan/build.h"
 
-/* Whether this plan's device runs functions of its own, not the program's. */
+/* Returns true if this plan's device runs functions of its own, not the
+ * program's. */
 static inline bool
 fy_plan_on_device(const struct fy_planner *planner)
 {
     return planner->options.ops->resolve;
 }
 
-/* Whether the function's call on the device tells success by a status integer
- * there (`info'), which then is no output that the device has to store. */
+/* Returns true if the function's call on the device tells success by a
+ * status integer in device memory (`info'), which then is no output that the
+ * device has to store. */
 bool fy_device_call_has_info(const struct fy_model *model,
                              const struct fy_function *function);
 
 /*
- * Whether the function's call on the device only reads an operand that the
- * program's own may destroy: the input of transforms to somewhere else. (The
- * device's copy may be spoiled: it is good for one call.)
+ * Returns true if the function's call on the device only reads an operand that
+ * the program's own may destroy: the input of transforms to another array.
+ * (The device's copy may be spoiled: it is good for one call.)
  */
 bool fy_device_call_only_reads(const struct fy_model *model,
                                const struct fy_function *function,
@@ -32,8 +34,8 @@ bool fy_device_call_only_reads(const struct fy_model *model,
  * would have to lie both ways. */
 int fy_device_call_transposed(const struct fy_scope *scope,
                               uint32_t *out) FY_MUST_CHECK;
-/* Whether some step is a function or a kernel whose integers are C's int; maps
- * know the width of theirs. */
+/* Returns true if some step is a function or a kernel whose integers are C's
+ * int; maps know the width of theirs. */
 bool fy_device_call_takes_ints(const struct fy_model *model,
                                const struct fy_function *function);
 
@@ -41,7 +43,7 @@ bool fy_device_call_takes_ints(const struct fy_model *model,
 void *fy_device_transform(const struct fy_planner *planner, unsigned kind,
                           bool is_double);
 
-/* Where the operands of the call are. */
+/* Places of the operands of the call. */
 struct fy_device_operands {
     void *state;
     /* Fills kind, tile and offset; FY_ERR_UNSUPPORTED when there is none. */
@@ -53,11 +55,11 @@ struct fy_device_operands {
 };
 
 /*
- * Fills function and slots of a variant for a call of scope->function with these
- * cells, and one more variant for each further step. FY_ERR_UNSUPPORTED: the
- * device does not have it, or a number does not fit what its library takes;
- * FY_ERR_NOFIT: more threads than can be launched; else what the device says of
- * a kernel.
+ * Fills function and slots of a variant for a call of scope->function with
+ * these cells, and one more variant for each further step. FY_ERR_UNSUPPORTED:
+ * the device has no such function, or a number does not fit the type that its
+ * library takes; FY_ERR_NOFIT: more threads than can be launched; else the
+ * device's own error for a kernel.
  */
 int fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
                    const struct fy_device_operands *operands,

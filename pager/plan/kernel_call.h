@@ -10,9 +10,9 @@
 #include "pager/plan/device_call.h"
 
 /*
- * A map row of the planner's call on the tiles of one chunk. Scalars are those
- * of the whole call: what an element becomes does not depend on the chunk it
- * is in. Statuses as fy_device_call().
+ * Fills a variant for a map row of the planner's call on the tiles of one
+ * chunk. Scalars are those of the whole call: the value of an element does not
+ * depend on its chunk. Statuses as fy_device_call().
  */
 int fy_map_step(struct fy_planner *planner, const struct fy_call_row *row,
                 const struct fy_device_operands *operands,

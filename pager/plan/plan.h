@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner: one bound call to a schedule of chunked calls. Knows axes,
- * annotations and memory sizes, nothing of devices' workings; the same plan
- * runs in the engine, in tests and in `ferry verify'.
+ * The planner: turns one bound call into a schedule of chunked calls. Knows
+ * axes, annotations and memory sizes, nothing of devices' workings; the same
+ * plan runs in the engine, in tests and in `ferry verify'.
  *
- * A plan borrows what it was made from (model, bound call, target) and must be
- * used by one thread at a time. Nothing here takes a lock.
+ * A plan borrows its model, bound call and target, and must be used by one
+ * thread at a time. Nothing here takes a lock.
  */
 #ifndef FERRY_PAGER_PLAN_PLAN_H
 #define FERRY_PAGER_PLAN_PLAN_H
@@ -27,9 +27,9 @@ struct fy_plan_options {
     struct fy_device *device;        /* of `ops'; for resolve(), else unused */
     uint64_t budget_bytes;           /* device memory for the tiles of a step */
     /*
-     * Where copies and kernels run side by side: what the link carries in about a
-     * millisecond. A call that moves many times more (search.c) is cut even where it
-     * fits, so that they do. 0: it goes whole.
+     * Bytes that the link carries in about a millisecond, if copies and
+     * kernels run side by side. A call that moves many times more (search.c)
+     * is cut even if it fits, so that they overlap. 0: it goes whole.
      */
     uint64_t overlap_bytes;
     bool random; /* random chunk shapes, for tests and verify */
@@ -55,8 +55,9 @@ struct fy_plan {
 };
 
 /*
- * Returns new. FY_ERR_NOFIT: no chunk fits the budget; FY_ERR_UNSUPPORTED: the
- * annotation does not allow what would be needed; FY_ERR_NOMEM.
+ * Plans a call; returns new. FY_ERR_NOFIT: no chunk fits the budget;
+ * FY_ERR_UNSUPPORTED: the annotation does not allow the chunks that would be
+ * needed; FY_ERR_NOMEM.
  */
 int fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
                 const struct fy_plan_options *options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schedule reduced to which step touches which tile, to count what a cache
- * that knows the future would move. Private to the planner.
+ * Reduces a schedule to the tiles that each step touches, to count the bytes
+ * that a cache which knows the future would move. Private to the planner.
  */
 #ifndef FERRY_PAGER_PLAN_TRAFFIC_H
 #define FERRY_PAGER_PLAN_TRAFFIC_H
@@ -9,7 +9,8 @@
 #include "pager/plan/plan.h"
 
 struct fy_trace_tile {
-    uint64_t bytes;        /* declared elements: what a copy moves */
+    uint64_t bytes;        /* bytes of the declared elements, which a copy
+                            * moves */
     uint64_t device_bytes; /* the bytes it occupies */
 };
 

@@ -214,7 +214,7 @@ typedef void *fy_cuda_handle;
        unsigned shared_bytes, fy_cuda_handle stream, void **parameters,        \
        void **extra))
 
-/* Likewise, of newer drivers: NULL where there is none. */
+/* Functions of newer drivers: NULL if the driver has none. */
 #define FY_CUDA_OPTIONAL(X)                                                  \
     X(device_uuid2, "cuDeviceGetUuid_v2", (unsigned char *uuid, int device)) \
     X(parameter_info, "cuFuncGetParamInfo",                                  \
@@ -243,7 +243,8 @@ enum {
 int fy_cuda_driver_get(const struct fy_cuda_driver **out,
                        char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
 
-/* Whether fy_cuda_driver_get() has been called in this process or a parent. */
+/* Returns true if fy_cuda_driver_get() has been called in this process or a
+ * parent. */
 bool fy_cuda_driver_is_asked(void);
 
 /*
@@ -253,10 +254,10 @@ bool fy_cuda_driver_is_asked(void);
 bool fy_cuda_driver_is_ours(void);
 
 /*
- * Whether other threads can look up symbols: no while the caller is in a library's
- * constructor, where the loader is locked and CUDA's libraries, on the engine's
- * threads, would wait for it for ever. Starts and ends a thread, and waits for it so
- * long at most.
+ * Returns true if other threads can look up symbols: false while the caller is
+ * in a library's constructor, where the loader is locked and CUDA's libraries,
+ * on the engine's threads, would wait for it for ever. Starts and ends a
+ * thread, and waits for it so long at most.
  */
 bool fy_cuda_loader_is_free(unsigned seconds);
 
@@ -268,7 +269,7 @@ int fy_cuda_uuid(const struct fy_cuda_driver *driver, int device,
 void fy_cuda_describe(const struct fy_cuda_driver *driver, const char *what,
                       int result, char text[FY_CUDA_TEXT_BYTES]);
 
-/* Whether the context is of no use after this result. */
+/* Returns true if the context is of no use after this result. */
 bool fy_cuda_is_fatal(int result);
 
 /*

@@ -123,12 +123,14 @@ bool cuda_is_ours(const struct cuda_device *device);
 int cuda_status(struct cuda_device *device, const char *what, int result);
 /* Waits for an event of the driver, awake at first; its result. Current context. */
 int cuda_event_reached(struct cuda_device *device, fy_cuda_handle event);
-/* The same for a result after which the device cannot be used at all. */
+/* Does as cuda_status() does, for a result after which the device cannot be
+ * used at all. */
 int cuda_lost(struct cuda_device *device, const char *what, int result);
 /*
- * Whether the program has not reset the card meanwhile (cudaDeviceReset): that
- * ends our handles, and our addresses may become the program's. Marks the
- * device off where it has. The context is current. Takes the lock.
+ * Returns true if the program has not reset the card meanwhile
+ * (cudaDeviceReset): a reset ends ferry's handles, and ferry's addresses may
+ * become the program's. Marks the device off after a reset. The context is
+ * current. Takes the lock.
  */
 bool cuda_keeps_context(struct cuda_device *device);
 /* Sets the error text and returns `status'. Takes the lock. */
@@ -153,8 +155,9 @@ void cuda_come_out(struct cuda_device *device);
 bool cuda_is_dead(struct cuda_device *device);
 
 /*
- * For threads that call the driver and no library. The thread-local memory of all
- * libraries of the program is taken from it, and no document says what the driver needs.
+ * Stack of threads that call the driver and no library. The thread-local
+ * memory of all libraries of the program is taken from it, and no document
+ * says how much the driver needs.
  */
 enum {
     CUDA_STACK_BYTES = 1 << 20
@@ -178,7 +181,8 @@ int cuda_start_may(char why[FY_CUDA_TEXT_BYTES]);
  */
 int cuda_start_mode(const struct fy_cuda_driver *driver, int unit,
                     char why[FY_CUDA_TEXT_BYTES]);
-/* Whether that is not asked; true until it is told. Any thread. */
+/* Says whether the device may be set up early, which is so until it is told.
+ * Any thread. */
 void cuda_start_early(bool early);
 
 /* copy.c: issues one copy on the stream; returns when that is done. */
@@ -196,7 +200,7 @@ void cuda_kernels_end(struct cuda_device *device, bool unload);
 /* launch.c */
 /* Counts what launches of a new stream will need for themselves. */
 void cuda_launch_begin(struct fy_stream *stream);
-/* Of an idle stream. */
+/* Frees the workspace of an idle stream. */
 void cuda_launch_drop_workspace(struct fy_stream *stream);
 int cuda_launch_new(struct fy_stream *stream, const struct fy_launch *launch,
                     void **out);

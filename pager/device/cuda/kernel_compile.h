@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA C to machine code by NVRTC, which is found at run time as all of CUDA
- * is, and the folder in which earlier results lie. No device is needed: `ferry
- * check' compiles what it finds, too.
+ * Compiles CUDA C to machine code by NVRTC, which is found at run time as all
+ * of CUDA is, and keeps earlier results in a folder. No device is needed:
+ * `ferry check' compiles the kernels that it finds, too.
  */
 #ifndef FERRY_PAGER_DEVICE_CUDA_KERNEL_COMPILE_H
 #define FERRY_PAGER_DEVICE_CUDA_KERNEL_COMPILE_H
@@ -17,7 +17,7 @@ enum {
     FY_KERNEL_ARCH_BYTES = 16
 };
 
-/* What an image is made from: text, options, architecture and compiler. */
+/* Key of an image: text, options, architecture and compiler. */
 struct fy_kernel_key {
     unsigned char bytes[FY_KERNEL_KEY_BYTES];
 };
@@ -30,10 +30,10 @@ struct fy_kernel_target {
 };
 
 /*
- * What NVRTC is to compile for, on a card of that compute capability (90 for
- * 9.0; 0: the least that it knows). FY_ERR_NOENT: no NVRTC that this driver can
- * run; `why' says it. *loaded: a library was loaded by this call. Any thread,
- * with room on its stack.
+ * Finds NVRTC and the architecture that it compiles for, on a card of that
+ * compute capability (90 for 9.0; 0: the least that it knows). FY_ERR_NOENT:
+ * no NVRTC that this driver can run; `why' says it. *loaded: a library was
+ * loaded by this call. Any thread, with room on its stack.
  */
 int fy_kernel_target(int driver_version, int capability,
                      struct fy_kernel_target *out, bool *loaded,
@@ -54,7 +54,8 @@ int fy_kernel_compile(int driver_version,
                       size_t *bytes, char **log,
                       char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
 
-/* Where images are kept between processes; "" (as it begins): nowhere. */
+/* Sets the folder that keeps images between processes; "" (as it begins):
+ * none. */
 void fy_kernel_cache_to(const char *folder);
 /* A whole, unchanged image of that key (malloc), or FY_ERR_NOENT. */
 int fy_kernel_cache_get(const struct fy_kernel_key *key, void **image,

@@ -53,7 +53,8 @@ int fy_cuda_handle_get(struct fy_cuda_handles *handles,
                        size_t workspace_bytes, void **out, bool *fresh);
 void fy_cuda_handles_end(struct fy_cuda_handles *handles, int driver_version);
 
-/* Whether a status of the library says that device memory has run out. */
+/* Returns true if a status of the library says that device memory has run
+ * out. */
 bool fy_cuda_status_is_memory(enum fy_cuda_library library, int status);
 /* "cuBLAS: NAME (13)" */
 void fy_cuda_status_text(enum fy_cuda_library library, int status,

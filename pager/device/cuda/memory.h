@@ -40,13 +40,14 @@ struct cuda_memory {
     /* budget.c: */
     uint64_t card_bytes;      /* of the whole card, that processes share */
     struct cuda_share *share; /* NULL: as if there were no other */
-    pthread_t keeper;         /* gives back what others ask for */
+    pthread_t keeper;         /* thread that gives back memory that others
+                               * ask for */
     bool has_keeper, stop;
     bool asleep;         /* the keeper, until it is asked */
     uint64_t uses;       /* counts allocations */
     uint64_t seen_uses;  /* by the keeper, */
     uint64_t idle_since; /* which then saw no call, in ns of CLOCK_MONOTONIC */
-    bool owes;           /* others want what calls are using now */
+    bool owes;           /* others want memory that calls are using now */
     unsigned claims;     /* of calls */
     uint64_t claimed_bytes; /* the largest of them */
     bool in_vain;           /* a call has waited at `vain_turn', and nothing */
@@ -72,7 +73,7 @@ void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 
 /* Bytes that calls can have in all by now. The context is current. */
 uint64_t cuda_memory_usable(struct cuda_device *device);
-/* Returns to the card what no call uses. The context is current. */
+/* Returns memory that no call uses to the card. The context is current. */
 void cuda_memory_give_back(struct cuda_device *device);
 /*
  * After a release: whether no call has memory any more, and more is kept for the
@@ -87,13 +88,14 @@ uint64_t cuda_memory_return(struct cuda_device *device, uint64_t bytes);
 uint64_t cuda_memory_spare(const struct cuda_memory *memory);
 
 /* budget.c */
-/* Joins the other processes; what fails leaves this one without them. */
+/* Joins the other processes; an error leaves this process without them. */
 void cuda_budget_open(struct cuda_device *device);
 /* In a forked child only its own things go. */
 void cuda_budget_close(struct cuda_device *device);
-/* Tells the others what has changed. Lock held. */
+/* Tells the other processes of changes. Lock held. */
 void cuda_budget_tell(struct cuda_memory *memory);
-/* How much of what could be had is not for this process, with the lock held. */
+/* Returns how much of the available memory is not for this process, with the
+ * lock held. */
 uint64_t cuda_budget_limit(struct cuda_memory *memory, uint64_t usable);
 /*
  * Has others give back so that `bytes' could be had, as far as that is fair;

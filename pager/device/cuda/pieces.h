@@ -52,7 +52,8 @@ uint64_t cuda_run_bytes(const struct fy_copy *transfer);
 /* Bytes of host memory from its first to behind its last. */
 uint64_t cuda_transfer_span(const struct fy_copy *transfer);
 
-/* Zeroes what the piece does not declare of its rectangle in the slot. */
+/* Zeroes the bytes of the piece's rectangle in the slot that it does not
+ * declare. */
 void cuda_piece_blank(const struct cuda_piece *piece);
 
 #endif

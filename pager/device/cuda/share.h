@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the processes of one user tell each other about a card: how much of its
- * memory each holds, and how much it waits for. One small segment of shared memory
- * per user and card; a row per process, written by its owner alone, so that
- * there is no lock that a dead one could hold. Where it cannot be had, each
- * process does as if it were alone.
+ * Lets the processes of one user tell each other about a card: how much of its
+ * memory each holds, and how much it waits for. One small segment of shared
+ * memory per user and card; a row per process, written by its owner alone, so
+ * that there is no lock that a dead process could hold. If the segment cannot
+ * be had, each process acts as if it were alone.
  */
 #ifndef FERRY_PAGER_DEVICE_CUDA_SHARE_H
 #define FERRY_PAGER_DEVICE_CUDA_SHARE_H
@@ -36,7 +36,8 @@ struct cuda_share_state {
 /* NULL: nothing happens. */
 void cuda_share_tell(struct cuda_share *share,
                      const struct cuda_share_state *state);
-/* What it waits for beyond what it holds; tells the others when it is more. */
+/* Publishes the bytes that this process waits for beyond those it holds;
+ * tells the others when they grow. */
 void cuda_share_want(struct cuda_share *share, uint64_t bytes);
 
 struct cuda_share_view {
@@ -46,7 +47,7 @@ struct cuda_share_view {
     uint64_t surplus_bytes; /* that idle ones hold, and busy ones beyond it */
 };
 
-/* Whether any other row wants something: the short question. */
+/* Returns true if any other row wants memory: the short question. */
 bool cuda_share_is_wanted(const struct cuda_share *share);
 /*
  * As things stand; rows of processes that are gone are cleared. `active': this
