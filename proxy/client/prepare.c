@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
@@ -231,11 +232,29 @@ run_ahead(void *context)
     return NULL;
 }
 
-/* Proves a mount's own folder; on NFS the proof has the numbers of the server. */
+/* Returns true if the status of a folder that sshfs shows can be changed without changing
+ * more: no owner is mapped. */
+static bool
+can_change(const struct fy_mount *mount)
+{
+    return strcmp(mount->type, "fuse.sshfs") == 0 &&
+           !(mount->traits & FY_MOUNT_MAPS_USERS);
+}
+
+/*
+ * Proves a mount's own folder. On NFS the proof has the numbers of the server. Of sshfs the
+ * host knows names and times alone, which a copy of the folder has too (an sftp server that
+ * has another root, say): before an `effect' the folder is given the owner that it has, and
+ * the host looks for a status that was changed just now.
+ */
 static int
-hash_root(const struct fy_mount *mount, struct fy_config_hash *out)
+hash_root(const struct fy_mount *mount, bool effect, struct fy_config_hash *out)
 {
     struct stat about;
+    if (effect && can_change(mount) && stat(mount->path, &about) == 0 &&
+        chown(mount->path, about.st_uid, (gid_t)-1) == 0) {
+        out->changed = FY_CONFIG_JUST_NOW;
+    }
     if (mount->traits & FY_MOUNT_BY_NUMBER) {
         if (stat(mount->path, &about) != 0) {
             return FY_ERR_IO;
@@ -273,7 +292,7 @@ run_before(struct fy_work *work)
             (void)fy_fresh_after(mount, root, NULL);
         }
         if (job->hash_root[i]) {
-            job->status = hash_root(mount, &job->roots[i]);
+            job->status = hash_root(mount, job->effect, &job->roots[i]);
         }
     }
     if (reads) {
@@ -326,7 +345,10 @@ add_caches(struct fy_job *job, const struct stage *stage)
         size_t at = (size_t)(mount - stage->session->mounts);
         job->quiet[i] = stage->session->quiet[at];
         /* Files of this machine are what they are. */
-        job->hash_root[i] = mount->type[0] != '\0' && !connection->proven[at];
+        job->hash_root[i] = mount->type[0] != '\0' &&
+                            (!connection->proven[at] ||
+                             (stage->plan.effect && can_change(mount) &&
+                              !connection->changed[at]));
         /* The root looked otherwise than at its host: perhaps sshfs's cache has
          * old names. */
         job->refresh_root[i] = job->hash_root[i] && connection->asked[at];

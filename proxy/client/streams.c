@@ -197,6 +197,9 @@ out_response(struct exchange *exchange, int status,
                     (size_t)(stage->plan.mounts[i] - stage->session->mounts);
                 stage->connection->proven[at] =
                     stage->connection->proven[at] || stage->prepare.hashed[i];
+                stage->connection->changed[at] =
+                    stage->connection->changed[at] ||
+                    (stage->prepare.hashed[i] && stage->plan.effect);
             }
         }
         if (stage->client) {

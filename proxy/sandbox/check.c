@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "annotations/model/model.h"
@@ -29,6 +29,7 @@
 
 enum {
     LINKERS_MAX = 4,
+    JUST_NOW_S = 60, /* with a login in between */
 };
 
 int
@@ -707,10 +708,15 @@ fy_check_is_named(const struct fy_check *check, const char *path)
     return at && *at;
 }
 
-/* Returns false if the client sees another inode by that path. */
+/* Returns false if the client sees another inode by that path, or has just changed the
+ * status of another folder. */
 static bool
 is_same_folder(const struct stat *about, const struct fy_config_hash *config)
 {
+    if (!config->inode && config->changed == FY_CONFIG_JUST_NOW) {
+        time_t age = time(NULL) - about->st_ctim.tv_sec;
+        return age >= -1 && age <= JUST_NOW_S;
+    }
     return !config->inode || (about->st_ino == config->inode &&
                               fy_config_changed(about) == config->changed);
 }

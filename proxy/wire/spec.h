@@ -60,8 +60,12 @@ struct fy_config_hash { /* an implicit input on the client */
     struct fy_bytes path;
     unsigned char sha256[32]; /* all zero: does not exist there */
     /* The inode of a mount's own folder, and the time of status change in ns, if the
-     * mount shows the server's; 0: not known. */
+     * mount shows the server's; 0: not known. Without an inode, `changed' is
+     * FY_CONFIG_JUST_NOW if the client has just changed the folder's status. */
     uint64_t inode, changed;
+};
+enum {
+    FY_CONFIG_JUST_NOW = 1
 };
 
 enum fy_exported {

@@ -10,7 +10,7 @@ srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
     skip_all "not root, or no mounts of its own"
 cc -O1 -o "$work/confine" "$srcdir/tests/session/confine.c" 2>"$work/err" ||
     skip_all "no C compiler"
-"$work/confine" old / true 2>/dev/null || skip_all "no seccomp filter"
+"$work/confine" old / true 2>/dev/null || skip_all "no seccomp filter can be set"
 
 data=$work/data
 mkdir -p "$data/d/a" "$data/sub" "$work/there" "$work/bin"

@@ -91,6 +91,9 @@ dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
 
 EXTRA_DIST += tests/session/rebuilt.py
+dist_check_SCRIPTS += tests/session/folders.sh
+TESTS += tests/session/folders.sh
+
 dist_check_SCRIPTS += tests/session/kernels.sh
 TESTS += tests/session/kernels.sh
 
