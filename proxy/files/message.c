@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Frames of `ferry mount': one table of fields, one of the messages that have them.
+ * Long because reading and writing of each kind of field stand side by side.
  */
 #include "config.h"
 
@@ -59,7 +60,7 @@ static const struct row {
     [FY_FILES_LOOKUP] = {"lookup", "nc", "f#A*"},
     /* length: bytes of answers at most, beyond the first folder. Answer: node, attr: the
      * folder; number: its watch; mask: the errno with which it cannot be read. */
-    [FY_FILES_LIST] = {"list", "nfl", "nf#xA*"},
+    [FY_FILES_LIST] = {"list", "npfl", "nf#xA*"},
     [FY_FILES_GETATTR] = {"getattr", "n", "A"},
     [FY_FILES_SETATTR] = {"setattr", "nxmuglab", "A"}, /* length: the size */
     [FY_FILES_READLINK] = {"readlink", "n", "*"},
@@ -290,19 +291,94 @@ enum {
     ATTR_BYTES = 6 * 8 + 9 * 4,
 };
 
+static uint64_t
+number_of(const struct fy_files_attr *attr, unsigned i)
+{
+    const char *at = (const char *)attr + numbers[i].offset;
+    return numbers[i].bytes == 8 ? *(const uint64_t *)(const void *)at
+                                 : *(const uint32_t *)(const void *)at;
+}
+
+static void
+set_number(struct fy_files_attr *attr, unsigned i, uint64_t value)
+{
+    void *at = (char *)attr + numbers[i].offset;
+    if (numbers[i].bytes == 8) {
+        *(uint64_t *)at = value;
+    } else {
+        *(uint32_t *)at = (uint32_t)value;
+    }
+}
+
 static int
 put_attr(struct fy_files_out *out, const struct fy_files_attr *attr)
 {
     int status = make_room(out, ATTR_BYTES);
     for (unsigned i = 0; i < NUMBERS && status == 0; i++) {
-        const char *at = (const char *)attr + numbers[i].offset;
-        status =
-            put(out,
-                numbers[i].bytes == 8 ? *(const uint64_t *)(const void *)at
-                                      : *(const uint32_t *)(const void *)at,
-                numbers[i].bytes);
+        status = put(out, number_of(attr, i), numbers[i].bytes);
     }
     return status;
+}
+
+/* ---- attributes of entries --------------------------------------------------------- */
+
+/* The order in which numbers of an entry are told: mtime first, since the other times are
+ * often the same. */
+static const uint8_t entry_order[NUMBERS] = {0, 1, 2,  5,  6,  3,  4, 7,
+                                             8, 9, 10, 11, 12, 13, 14};
+
+enum {
+    MTIME_NS = 6,      /* in numbers[] */
+    VARINT_BYTES = 10, /* at most */
+};
+
+/* Sets the times that are expected of an entry once the mtime is known. */
+static void
+expect_times(struct fy_files_attr *expected, unsigned known)
+{
+    if (known == MTIME_NS) {
+        expected->atime = expected->ctime = expected->mtime;
+    }
+}
+
+/* Folds a difference so that it is a small number if it is small either way. */
+static uint64_t
+folded(uint64_t value, uint64_t expected, unsigned bytes)
+{
+    uint64_t d = value - expected;
+    d = bytes == 8 ? d : (uint64_t)(int64_t)(int32_t)(uint32_t)d;
+    return d << 1 ^ (0 - (d >> 63));
+}
+
+/* Puts a u16 with a bit for each number that is not as expected, then these numbers'
+ * differences, seven bits a byte, the last byte below 128. */
+static int
+put_differences(struct fy_files_out *out, const struct fy_files_attr *attr,
+                struct fy_files_attr expected)
+{
+    size_t head = out->n;
+    uint64_t differ = 0;
+    int status = make_room(out, 2 + NUMBERS * VARINT_BYTES);
+    if (status) {
+        return status;
+    }
+    out->n += 2;
+    for (unsigned k = 0; k < NUMBERS; k++) {
+        unsigned i = entry_order[k];
+        uint64_t value = number_of(attr, i), was = number_of(&expected, i);
+        if (value != was) {
+            differ |= UINT64_C(1) << i;
+            uint64_t d = folded(value, was, numbers[i].bytes);
+            for (; d > 127; d >>= 7) {
+                out->bytes[out->n++] = (char)(d | 128);
+            }
+            out->bytes[out->n++] = (char)d;
+        }
+        set_number(&expected, i, value);
+        expect_times(&expected, i);
+    }
+    store(out->bytes + head, differ, 2);
+    return 0;
 }
 
 static int
@@ -389,8 +465,15 @@ fy_files_entry_put(const struct fy_files_entry *entry, struct fy_files_out *out)
     size_t begin = out->n;
     int status = put_bytes(out, &entry->name, 2, FY_FILES_NAME_BYTES);
     status = status ? status : put_bytes(out, &entry->target, 2, UINT16_MAX);
-    status = status ? status : put_attr(out, &entry->attr);
-    out->n = status ? begin : out->n;
+    status = status ? status
+                    : put_differences(out, &entry->attr,
+                                      begin ? out->last
+                                            : (struct fy_files_attr){.ino = 0});
+    if (status) {
+        out->n = begin;
+    } else {
+        out->last = entry->attr;
+    }
     return status;
 }
 
@@ -470,33 +553,73 @@ fy_files_number_take(struct fy_files_bytes *data, uint64_t *out)
 }
 
 static bool
+is_sane(const struct fy_files_attr *attr)
+{
+    return attr->atime.ns < 1000000000 && attr->mtime.ns < 1000000000 &&
+           attr->ctime.ns < 1000000000 && attr->size <= INT64_MAX;
+}
+
+static bool
 take_attr(struct fy_files_bytes *from, struct fy_files_attr *out)
 {
     const char *at = take(from, ATTR_BYTES);
     for (unsigned i = 0; at && i < NUMBERS; i++) {
-        void *to = (char *)out + numbers[i].offset;
-        uint64_t value = load(at, numbers[i].bytes);
-        if (numbers[i].bytes == 8) {
-            *(uint64_t *)to = value;
-        } else {
-            *(uint32_t *)to = (uint32_t)value;
-        }
+        set_number(out, i, load(at, numbers[i].bytes));
         at += numbers[i].bytes;
     }
-    return at && out->atime.ns < 1000000000 && out->mtime.ns < 1000000000 &&
-           out->ctime.ns < 1000000000 && out->size <= INT64_MAX;
+    return at && is_sane(out);
+}
+
+static bool
+take_varint(struct fy_files_bytes *from, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; shift < 7 * VARINT_BYTES; shift += 7) {
+        const char *at = take(from, 1);
+        if (!at) {
+            return false;
+        }
+        *out |= (uint64_t)(*at & 127) << shift;
+        if (!(*at & 128)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* *attr is that of the entry before, and becomes that of the next. */
+static bool
+take_differences(struct fy_files_bytes *from, struct fy_files_attr *attr)
+{
+    uint64_t differ, d;
+    if (!take_number(from, 2, &differ)) {
+        return false;
+    }
+    for (unsigned k = 0; k < NUMBERS; k++) {
+        unsigned i = entry_order[k];
+        if (differ >> i & 1) {
+            if (!take_varint(from, &d)) {
+                return false;
+            }
+            set_number(attr, i, number_of(attr, i) + (d >> 1 ^ (0 - (d & 1))));
+        }
+        expect_times(attr, i);
+    }
+    return is_sane(attr);
 }
 
 bool
 fy_files_entry_take(struct fy_files_bytes *data, struct fy_files_entry *out)
 {
     struct fy_files_bytes rest = *data;
+    struct fy_files_attr attr = out->attr;
     if (!take_bytes(&rest, 2, FY_FILES_NAME_BYTES, &out->name) ||
         !is_component(out->name.at, out->name.n) ||
         !take_bytes(&rest, 2, UINT16_MAX, &out->target) ||
-        !take_attr(&rest, &out->attr)) {
+        !take_differences(&rest, &attr)) {
         return false;
     }
+    out->attr = attr;
     *data = rest;
     return true;
 }

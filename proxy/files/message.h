@@ -25,7 +25,7 @@
 #include "common/status.h"
 
 enum {
-    FY_FILES_VERSION = 2,
+    FY_FILES_VERSION = 3,
     FY_FILES_HEAD_BYTES = 24,
     FY_FILES_DATA_BYTES = 1 << 20, /* of file contents in one message */
     FY_FILES_FRAME_BYTES =
@@ -169,6 +169,7 @@ struct fy_files_message {
 struct fy_files_out {
     char *bytes; /* owned */
     size_t n, capacity;
+    struct fy_files_attr last; /* of the last entry that was put, if n > 0 */
 };
 
 /* Frees the bytes; *out is empty. Any thread. */
@@ -200,16 +201,18 @@ int fy_files_decode(const void *bytes, size_t n, struct fy_files_message *out,
 /* ---- rows in `data' ---------------------------------------------------------------- */
 
 /* LIST, answer: one name of the folder; its attributes; what a link leads to. mode 0:
- * attributes could not be had, ask by LOOKUP. */
+ * attributes could not be had but ino and, as rdev, the type: ask by LOOKUP. */
 struct fy_files_entry {
     struct fy_files_bytes name, target;
     struct fy_files_attr attr;
 };
 
-/* Appends the row. FY_ERR_NOMEM, FY_ERR_OVERFLOW: nothing was appended. */
+/* Appends the row to bytes that hold no other rows, by the differences from the row
+ * before. FY_ERR_NOMEM, FY_ERR_OVERFLOW: nothing was appended. */
 int fy_files_entry_put(const struct fy_files_entry *entry,
                        struct fy_files_out *out) FY_MUST_CHECK;
-/* Takes the next row off *data. False: there is none, or (data->n > 0) it is not one. */
+/* Takes the next row off *data. out->attr is that of the row before, or zeros before the first
+ * row. False: there is none, or (data->n > 0) it is not one. */
 bool fy_files_entry_take(struct fy_files_bytes *data,
                          struct fy_files_entry *out);
 

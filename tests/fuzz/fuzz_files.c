@@ -21,7 +21,7 @@ read_rows(const struct fy_files_message *message)
 {
     struct fy_files_bytes data = message->data;
     const char *end = data.at + data.n;
-    struct fy_files_entry entry;
+    struct fy_files_entry entry = {.attr.ino = 0};
     struct fy_files_node node;
     uint64_t number;
     while (fy_files_entry_take(&data, &entry)) {

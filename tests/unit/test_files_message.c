@@ -194,27 +194,83 @@ START_TEST(names_and_paths_stay_below)
 }
 END_TEST
 
+/* Attributes of every shape behind each other, from a generator. */
+START_TEST(entries_go_there_and_back)
+{
+    enum {
+        ROWS = 400
+    };
+    static struct fy_files_attr sent[ROWS];
+    struct fy_files_out out = {.n = 0};
+    uint64_t state = 1;
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct fy_files_attr *at = &sent[i];
+        uint64_t draws[8];
+        for (unsigned k = 0; k < 8; k++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            draws[k] = i % 3 ? state >> (k * 7 + i % 5) : k << (i % 60);
+        }
+        *at = (struct fy_files_attr){.ino = draws[0],
+                                     .size = draws[1] >> 1,
+                                     .blocks = draws[2],
+                                     .mode = (uint32_t)draws[3],
+                                     .nlink = (uint32_t)draws[4],
+                                     .uid = UINT32_MAX - i % 2,
+                                     .rdev = (uint32_t)draws[5],
+                                     .blksize = 4096};
+        at->mtime.seconds = (int64_t)draws[6] * (i % 2 ? -1 : 1);
+        at->mtime.ns = (uint32_t)(draws[7] % 1000000000);
+        at->ctime = at->mtime;
+        at->atime.ns = i % 4 ? at->mtime.ns : 999999999;
+        struct fy_files_entry entry = {.name = {"name", 1 + i % 4},
+                                       .attr = *at};
+        ck_assert_int_eq(fy_files_entry_put(&entry, &out), 0);
+    }
+    struct fy_files_bytes data = {out.bytes, out.n};
+    struct fy_files_entry entry = {.attr.ino = 0};
+    for (unsigned i = 0; i < ROWS; i++) {
+        ck_assert(fy_files_entry_take(&data, &entry));
+        ck_assert_uint_eq(entry.name.n, 1 + i % 4);
+        ck_assert_mem_eq(&entry.attr, &sent[i], sizeof entry.attr);
+    }
+    ck_assert_uint_eq(data.n, 0);
+    /* A number that has no end; a size and a time that cannot be. */
+    static const char *const bad[] = {
+        "\1\0n\0\0\1\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1",
+        "\1\0n\0\0\2\0\1", "\1\0n\0\0\100\0\1"};
+    static const size_t lengths[] = {18, 8, 8};
+    for (unsigned i = 0; i < 3; i++) {
+        entry.attr = (struct fy_files_attr){.ino = 0};
+        data = (struct fy_files_bytes){bad[i], lengths[i]};
+        ck_assert(!fy_files_entry_take(&data, &entry));
+        ck_assert_uint_eq(data.n, lengths[i]);
+    }
+    fy_files_out_free(&out);
+}
+END_TEST
+
 START_TEST(rows_go_there_and_back)
 {
     const struct fy_files_entry entry = {
         .name = {"n", 1}, .target = {"../t", 4}, .attr = attr};
     const struct fy_files_node node = {.ino = 3, .path = {"a/b", 3}};
     struct fy_files_out out = {.n = 0};
-    struct fy_files_entry entry_back;
     struct fy_files_node node_back;
     uint64_t number;
     ck_assert_int_eq(fy_files_entry_put(&entry, &out), 0);
+    size_t first = out.n;
     ck_assert_int_eq(fy_files_entry_put(&entry, &out), 0);
     for (size_t n = 0; n <= out.n; n++) {
         struct fy_files_bytes data = {out.bytes, n};
+        struct fy_files_entry entry_back = {.attr.ino = 0};
         unsigned rows = 0;
         while (fy_files_entry_take(&data, &entry_back)) {
             rows++;
             ck_assert_uint_eq(entry_back.attr.ino, attr.ino);
             ck_assert_uint_eq(entry_back.target.n, 4);
         }
-        ck_assert_uint_eq(rows, n / (out.n / 2));
-        ck_assert_uint_eq(data.n, n % (out.n / 2));
+        ck_assert_uint_eq(rows, (n >= first) + (n == out.n));
+        ck_assert_uint_eq(data.n, n == out.n ? 0 : n >= first ? n - first : n);
     }
     out.n = 0;
     ck_assert_int_eq(fy_files_node_put(&node, &out), 0);
@@ -271,6 +327,7 @@ main(void)
     tcase_add_test(tests, data_that_is_added_is_the_rest_of_the_frame);
     tcase_add_test(tests, a_spoilt_message_is_refused_or_says_the_same_again);
     tcase_add_test(tests, names_and_paths_stay_below);
+    tcase_add_test(tests, entries_go_there_and_back);
     tcase_add_test(tests, rows_go_there_and_back);
     suite_add_tcase(all, tests);
     return run_suite(all);

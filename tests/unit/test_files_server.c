@@ -483,7 +483,7 @@ take_list(void)
     struct told told = {0};
     bool more;
     do {
-        struct fy_files_entry entry;
+        struct fy_files_entry entry = {.attr.ino = 0};
         more = (answer.frame_flags & FY_FILES_MORE) != 0;
         told.folders++;
         told.whole += answer.flags & FY_FILES_WHOLE;

@@ -3,7 +3,9 @@
  * Small files that are opened one after the other, in the folder's order or a sorted one,
  * also across the folders of a walk: the contents of the next ones are asked for, and go to
  * the page cache by the notifier, or wait here until they are read. Windows double while
- * what came is used and halve when it is not.
+ * what came is used and halve when it is not. With the first file of a folder that has
+ * few names the other small files come, too, as long as such files are used. Long because
+ * runs, windows and fetches lead into each other.
  */
 #include "config.h"
 
@@ -26,6 +28,10 @@ enum {
     WINDOW_MAX = 8 << 20,
     STEPS_MAX = 4096,  /* of looking for the next ones */
     SORTED_MAX = 4096, /* names of a folder that is looked at in sorted order */
+    AROUND_NAMES = 64, /* of a folder whose first file brings the others */
+    AROUND_BYTES = 64 << 10,
+    CREDIT_MAX = 64,    /* files that may come so before any is used */
+    CREDIT_USED = 4,    /* files that may come for each that is used */
     HELD_FILES = 16384, /* contents that wait here */
     HELD_BYTES = 64 << 20,
 };
@@ -44,6 +50,8 @@ struct run {
 struct fy_ahead {
     struct run runs[RUNS];
     uint64_t turn; /* opens of small files */
+    unsigned
+        credit; /* files that may still come with another of their folder */
     /* Nodes with this number in `cached' have their contents in the page cache. Another
      * begins when the kernel has dropped some. 1 to 255. */
     uint8_t epoch;
@@ -56,6 +64,7 @@ struct fy_ahead {
 /* A FETCH on its way. */
 struct fetch {
     struct run *run;
+    uint64_t bytes;
     uint32_t n;
     struct {
         uint64_t node;
@@ -73,6 +82,7 @@ ahead_of(struct fy_client *client)
                 client->ahead->runs[i].window = WINDOW_FIRST;
             }
             client->ahead->epoch = 1;
+            client->ahead->credit = CREDIT_MAX;
         }
     }
     return client->ahead;
@@ -381,13 +391,70 @@ add_row(struct fy_client *client, struct fetch *fetch, struct fy_node *node,
     return true;
 }
 
+/* Adds the node to the run's next request. *fetch may be null; once it is full it is asked and
+ * null again. False: no memory. */
+static bool
+want(struct fy_client *client, struct run *run, struct fetch **fetch,
+     struct fy_node *node, struct fy_files_out *rows)
+{
+    *fetch = *fetch ? *fetch : calloc(1, sizeof **fetch);
+    if (!*fetch || !add_row(client, *fetch, node, rows)) {
+        return false;
+    }
+    (*fetch)->run = run;
+    (*fetch)->bytes += node->attr.size;
+    node->file->run = (uint8_t)(run - client->ahead->runs);
+    run->ahead_bytes += node->attr.size + FILE_BYTES;
+    if ((*fetch)->n == FETCH_FILES || (*fetch)->bytes >= FETCH_BYTES) {
+        ask_fetch(client, *fetch, rows);
+        *fetch = NULL;
+    }
+    return true;
+}
+
+/* Sends the request that is not full. */
+static void
+want_ends(struct fy_client *client, struct fetch *fetch,
+          struct fy_files_out *rows)
+{
+    if (fetch && fetch->n > 0) {
+        ask_fetch(client, fetch, rows);
+    } else {
+        free(fetch);
+    }
+    fy_files_out_free(rows);
+}
+
+/* Asks for the file and the others of the folder. */
+static void
+around(struct fy_client *client, struct run *run, const struct fy_name *name)
+{
+    struct fy_files_out rows = {0};
+    struct fetch *fetch = NULL;
+    const struct fy_folder *folder = name->folder->folder;
+    unsigned *credit = &client->ahead->credit;
+    if (folder->count > AROUND_NAMES || !is_wanted(client, name->node) ||
+        !fy_told_is_whole(client, name->folder)) {
+        return;
+    }
+    bool more = *credit > 0 && want(client, run, &fetch, name->node, &rows);
+    for (const struct fy_name *at = folder->first;
+         at && more && *credit > 0 && run->ahead_bytes < AROUND_BYTES;
+         at = at->sibling) {
+        if (is_wanted(client, at->node)) {
+            more = want(client, run, &fetch, at->node, &rows);
+            --*credit;
+        }
+    }
+    want_ends(client, fetch, &rows);
+}
+
 /* Asks for files behind the run's front until the window is full. */
 static void
 extend(struct fy_client *client, struct run *run, struct fy_name *name)
 {
     struct fy_files_out rows = {0};
     struct fetch *fetch = NULL;
-    uint64_t part = 0;
     for (unsigned steps = 0;
          run->ahead_bytes < run->window && steps < STEPS_MAX; steps++) {
         struct fy_name *next = successor(name, run->sorted);
@@ -397,29 +464,12 @@ extend(struct fy_client *client, struct run *run, struct fy_name *name)
         }
         name = next;
         run->front = fy_node_number(name->node);
-        if (!is_wanted(client, name->node)) {
-            continue;
-        }
-        fetch = fetch ? fetch : calloc(1, sizeof *fetch);
-        if (!fetch || !add_row(client, fetch, name->node, &rows)) {
+        if (is_wanted(client, name->node) &&
+            !want(client, run, &fetch, name->node, &rows)) {
             break;
         }
-        fetch->run = run;
-        name->node->file->run = (uint8_t)(run - client->ahead->runs);
-        run->ahead_bytes += name->node->attr.size + FILE_BYTES;
-        part += name->node->attr.size;
-        if (fetch->n == FETCH_FILES || part >= FETCH_BYTES) {
-            ask_fetch(client, fetch, &rows);
-            fetch = NULL;
-            part = 0;
-        }
     }
-    if (fetch && fetch->n > 0) {
-        ask_fetch(client, fetch, &rows);
-    } else {
-        free(fetch);
-    }
-    fy_files_out_free(&rows);
+    want_ends(client, fetch, &rows);
 }
 
 /* Whether `name' is one of the next behind `last', in that order. */
@@ -449,6 +499,10 @@ use(struct fy_client *client, struct fy_node *node)
     bool used = node->pushed != 0 ||
                 (node->file && node->file->push && !node->file->used);
     if (used) {
+        client->ahead->credit += CREDIT_USED;
+        client->ahead->credit = client->ahead->credit < CREDIT_MAX
+                                    ? client->ahead->credit
+                                    : CREDIT_MAX;
         client->counts.used_files++;
         client->counts.used_bytes += n;
     }
@@ -539,6 +593,7 @@ fy_ahead_opened(struct fy_client *client, struct fy_node *node)
     run->last = number;
     run->turn = ++ahead->turn;
     if (!goes_on) {
+        around(client, run, name);
         return;
     }
     if (missed || (run->sorted != sorted && run->hits < 2)) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "proxy/files/client/file.h"
 #include "proxy/files/client/walks.h"
 
@@ -211,12 +212,30 @@ read_link(fuse_req_t request, fuse_ino_t number)
 
 /* ---- the file system --------------------------------------------------------------------------- */
 
+/* Counts all changes that are known here. */
+static uint64_t
+changes_seen(const struct fy_client *client)
+{
+    return client->calls.changes + client->counts.notices + client->counts.lost;
+}
+
+/* True if the last answer for the node is still believed: nothing was changed through the
+ * mount or told since then, and it is not older than attributes may be that nobody tells. */
+static bool
+statfs_is_known(const struct fy_client *client, const struct fy_node *node)
+{
+    const struct fy_statfs *room = &client->room;
+    return room->node == fy_node_number(node) &&
+           room->seen == changes_seen(client) && client->pending.bytes == 0 &&
+           fy_clock_ns() - room->told_ns <
+               client->options->ac_ms * UINT64_C(1000000);
+}
+
 static void
 statfs_answered(struct fy_client *client, struct fy_call *call,
                 const struct fy_files_message *asked,
                 const struct fy_files_message *answer)
 {
-    (void)client;
     (void)asked;
     struct statvfs about = {.f_blocks = answer->number,
                             .f_bfree = answer->offset,
@@ -229,7 +248,14 @@ statfs_answered(struct fy_client *client, struct fy_call *call,
                             .f_namemax = answer->flags};
     if (answer->status != 0) {
         fy_reply_status(call->request, answer->status);
-    } else if (call->request) {
+        return;
+    }
+    client->room =
+        (struct fy_statfs){.node = fy_node_number(call->node),
+                           .told_ns = fy_clock_ns(),
+                           .seen = (uint64_t)(uintptr_t)call->context,
+                           .about = about};
+    if (call->request) {
         fuse_reply_statfs(call->request, &about);
     }
 }
@@ -239,14 +265,21 @@ statfs(fuse_req_t request, fuse_ino_t number)
 {
     struct fy_client *client = fy_client_of(request);
     struct fy_node *node = fy_told_node(client, request, number);
-    if (node) {
+    if (node && statfs_is_known(client, node)) {
+        client->counts.local++;
+        fuse_reply_statfs(request, &client->room.about);
+    } else if (node) {
         fy_ask(client,
                &(struct fy_call){.request = request,
                                  .answered = statfs_answered,
-                                 .node = node},
+                                 .node = node,
+                                 .context =
+                                     (void *)(uintptr_t)changes_seen(client)},
                &(struct fy_files_message){.type = FY_FILES_STATFS});
         if (client->opens > 0 && fy_node_is_folder(node)) {
-            fy_walks_wanted(client, node); /* fts(3), find: before it is read */
+            fy_walks_wanted(
+                client, node,
+                fy_bytes_of("")); /* fts(3), find: before it is read */
         }
     }
 }

@@ -111,6 +111,14 @@ struct fy_numbers {
         asked; /* HOLDs without an answer: until then nothing is forgotten */
 };
 
+/* The last answer of statfs. */
+struct fy_statfs {
+    uint64_t node; /* number; 0: nothing is known */
+    uint64_t told_ns;
+    uint64_t seen; /* changes by this mount and notices, when it was asked */
+    struct statvfs about;
+};
+
 /* Users here and there. */
 struct fy_owners {
     bool numbers;                  /* the same on both sides */
@@ -161,6 +169,7 @@ struct fy_client {
     uint64_t broken_ns; /* since when the link is broken; 0: it is not */
     uint64_t stamp; /* counts changes: what was asked before one may be older */
     struct fy_numbers numbers;
+    struct fy_statfs room;
     char paths[2][FY_FILES_PATH_BYTES];
 };
 

@@ -86,18 +86,18 @@ open_folder(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 static int
 fill(struct opened *opened, const struct fy_node *folder)
 {
-    struct fy_files_bytes bare = {folder->folder->bare,
-                                  folder->folder->bare_bytes};
-    struct fy_files_entry entry;
+    struct fy_files_bytes bare = {folder->folder->bare.bytes,
+                                  folder->folder->bare.n};
+    struct fy_files_entry entry = {.attr.ino = 0};
     size_t bytes = bare.n, at = 0;
     uint32_t n = 0;
     for (const struct fy_name *name = folder->folder->first; name;
          name = name->sibling) {
         bytes += name->length + 1u;
     }
-    /* An entry as it came is longer than a row. */
     struct row *rows =
-        malloc((folder->folder->count + 1) * sizeof *rows + bare.n);
+        malloc((folder->folder->count + (size_t)folder->folder->nbare + 1) *
+               sizeof *rows);
     char *names = malloc(bytes + 1);
     if (!rows || !names || bytes > UINT32_MAX) {
         free(rows);

@@ -51,18 +51,13 @@ mark(struct fy_client *client, struct fy_node *folder,
 /* Keeps a name of which the server cannot say more, for those who read the folder. */
 static void
 take_bare(struct fy_client *client, struct fy_node *node,
-          const struct fy_files_entry *entry, struct fy_files_bytes row)
+          const struct fy_files_entry *entry)
 {
-    struct fy_folder *folder = node->folder;
     const struct fy_name *known = mark(client, node, entry->name);
-    char *larger =
-        known ? NULL : realloc(folder->bare, folder->bare_bytes + row.n);
     if (known) {
         fy_told_stale(client, known->node);
-    } else if (larger) {
-        memcpy(larger + folder->bare_bytes, row.at, row.n);
-        folder->bare = larger;
-        folder->bare_bytes += row.n;
+    } else if (fy_files_entry_put(entry, &node->folder->bare) == 0) {
+        node->folder->nbare++;
     }
 }
 
@@ -112,8 +107,8 @@ take(struct fy_client *client, struct fy_node *node,
      const struct fy_files_message *answer, bool first, uint64_t stamp)
 {
     struct fy_folder *folder = node->folder;
-    struct fy_files_bytes rows = answer->data, row = rows;
-    struct fy_files_entry entry;
+    struct fy_files_bytes rows = answer->data;
+    struct fy_files_entry entry = {.attr.ino = 0};
     bool all = true;
     if (folder->stamp > stamp) {
         return false;
@@ -121,19 +116,16 @@ take(struct fy_client *client, struct fy_node *node,
     if (first) {
         folder->round++;
         folder->partly = false;
-        free(folder->bare);
-        folder->bare = NULL;
-        folder->bare_bytes = 0;
+        folder->bare.n = 0;
+        folder->nbare = 0;
         (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_UNASKED, stamp);
         fy_tree_watch(&client->tree, node, answer->number);
     }
     while (fy_files_entry_take(&rows, &entry)) {
-        row.n = (size_t)(rows.at - row.at);
         if (entry.attr.mode == 0) {
-            take_bare(client, node, &entry, row);
+            take_bare(client, node, &entry);
         }
         all = take_entry(client, node, &entry, stamp) && all;
-        row = rows;
     }
     folder->partly = folder->partly || !all || rows.n > 0;
     if (answer->flags & FY_FILES_WHOLE) {
@@ -253,6 +245,7 @@ answered(struct fy_client *client, struct fy_call *call,
     if (more) {
         return;
     }
+    call->node->folder->coming -= (asked->flags & FY_FILES_TREE) != 0;
     set_at(client, listing, NULL);
     bool cut = status == 0 && !listing->ended && !listing->older;
     if (cut && !(asked->flags & FY_FILES_SOME)) {
@@ -262,6 +255,7 @@ answered(struct fy_client *client, struct fy_call *call,
         again.flags = cut ? 0 : asked->flags;
         listing->older = false;
         listing->tries++;
+        call->node->folder->coming += (again.flags & FY_FILES_TREE) != 0;
         fy_ask(client, call, &again);
         return;
     }
@@ -284,15 +278,18 @@ start(struct fy_folder *folder, bool *out_new)
 }
 
 static void
-ask(struct fy_client *client, struct fy_node *folder, uint32_t flags,
-    uint64_t bytes)
+ask(struct fy_client *client, struct fy_node *folder,
+    struct fy_files_bytes name, uint32_t flags, uint64_t bytes)
 {
+    folder->folder->coming += (flags & FY_FILES_TREE) != 0;
     fy_ask(client,
            &(struct fy_call){.answered = answered,
                              .node = folder,
                              .context = folder->folder->listing},
-           &(struct fy_files_message){
-               .type = FY_FILES_LIST, .flags = flags, .length = bytes});
+           &(struct fy_files_message){.type = FY_FILES_LIST,
+                                      .name = name,
+                                      .flags = flags,
+                                      .length = bytes});
 }
 
 void
@@ -316,17 +313,18 @@ fy_list_ask(struct fy_client *client, struct fy_node *folder,
     listing->waiters = waiter;
     client->counts.waited++;
     if (new) {
-        ask(client, folder, 0, 0);
+        ask(client, folder, (struct fy_files_bytes){"", 0}, 0, 0);
     }
 }
 
 void
-fy_list_tree(struct fy_client *client, struct fy_node *folder, uint64_t bytes,
-             bool some)
+fy_list_tree(struct fy_client *client, struct fy_node *folder,
+             struct fy_files_bytes name, uint64_t bytes, bool some)
 {
     bool new;
     if (start(folder->folder, &new) && new) {
         client->counts.trees++;
-        ask(client, folder, FY_FILES_TREE | (some ? FY_FILES_SOME : 0u), bytes);
+        ask(client, folder, name, FY_FILES_TREE | (some ? FY_FILES_SOME : 0u),
+            bytes);
     }
 }

@@ -17,8 +17,8 @@ void fy_list_ask(struct fy_client *client, struct fy_node *folder,
                  void (*done)(struct fy_client *client, struct fy_node *folder,
                               fuse_req_t request, void *context, int status));
 /* Lists the folder and those below it ahead of a reader: up to `bytes' of answers for
- * those below, or (`some') for all. */
+ * those below, or (`some') for all; entries below `name' (may be empty) come first. */
 void fy_list_tree(struct fy_client *client, struct fy_node *folder,
-                  uint64_t bytes, bool some);
+                  struct fy_files_bytes name, uint64_t bytes, bool some);
 
 #endif

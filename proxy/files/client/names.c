@@ -110,7 +110,7 @@ lookup(fuse_req_t request, fuse_ino_t parent, const char *text)
                .request = request, .answered = lookup_answered, .node = folder},
            &(struct fy_files_message){.type = FY_FILES_LOOKUP,
                                       .name = fy_bytes_of(text)});
-    fy_walks_missed(client, folder);
+    fy_walks_missed(client, folder, fy_bytes_of(text));
 }
 
 static void

@@ -193,7 +193,7 @@ free_node(struct fy_tree *tree, struct fy_node *node)
     }
     if (fy_node_is_folder(node)) {
         unwatch(tree, node);
-        free(node->folder->bare);
+        fy_files_out_free(&node->folder->bare);
         free(node->folder);
     } else if (S_ISREG(node->attr.mode)) {
         if (node->file) {
@@ -731,7 +731,7 @@ fy_tree_close(struct fy_tree *tree)
                 }
             } else {
                 if (fy_node_is_folder(node)) {
-                    free(node->folder->bare);
+                    fy_files_out_free(&node->folder->bare);
                 }
                 free(node->target); /* or folder */
             }

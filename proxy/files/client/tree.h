@@ -32,12 +32,12 @@ struct fy_folder {
     uint16_t misses;            /* names that had to be asked for, one by one */
     uint64_t listed_ns;         /* when all names were told */
     struct fy_listing *listing; /* on its way: list.c */
-    char
-        *bare; /* entries whose attributes cannot be had, as they came; owned */
-    size_t bare_bytes;
-    bool shown;  /* a program has read it */
-    bool partly; /* the listing that comes cannot say all */
-    bool whole;  /* all names are here; true only where watched */
+    struct fy_files_out bare;   /* entries whose attributes cannot be had */
+    uint32_t nbare;
+    uint32_t coming; /* listings of the tree from here, on their way */
+    bool shown;      /* a program has read it */
+    bool partly;     /* the listing that comes cannot say all */
+    bool whole;      /* all names are here; true only where watched */
 };
 
 struct fy_file; /* file.h */

@@ -74,29 +74,46 @@ fy_walks_listed(struct fy_client *client, struct fy_node *folder, bool whole)
             break;
         }
         if (!fy_told_is_whole(client, at) && !at->folder->listing) {
-            fy_list_tree(client, at, TREE_BYTES, false);
+            fy_list_tree(client, at, (struct fy_files_bytes){"", 0}, TREE_BYTES,
+                         false);
             n++;
         }
     }
 }
 
+/* True if the folder is being listed, or a tree above. */
+static bool
+is_coming(const struct fy_node *folder)
+{
+    if (folder->folder->listing) {
+        return true;
+    }
+    while (folder && !folder->folder->coming) {
+        folder = folder->names ? folder->names->folder : NULL;
+    }
+    return folder != NULL;
+}
+
 void
-fy_walks_wanted(struct fy_client *client, struct fy_node *folder)
+fy_walks_wanted(struct fy_client *client, struct fy_node *folder,
+                struct fy_files_bytes name)
 {
     uint64_t bytes = (uint64_t)SOME_BYTES * (folder->folder->misses + 1u);
-    if (!folder->folder->listing && !fy_told_is_whole(client, folder)) {
-        fy_list_tree(client, folder, bytes < SOME_MAX ? bytes : SOME_MAX, true);
+    if (!is_coming(folder) && !fy_told_is_whole(client, folder)) {
+        fy_list_tree(client, folder, name, bytes < SOME_MAX ? bytes : SOME_MAX,
+                     true);
     }
 }
 
 void
-fy_walks_missed(struct fy_client *client, struct fy_node *folder)
+fy_walks_missed(struct fy_client *client, struct fy_node *folder,
+                struct fy_files_bytes name)
 {
     uint16_t misses = folder->folder->misses;
     /* The first, the second, the fourth, ...: the more is asked for one by one, the more
      * is sent unasked. */
     if ((misses & (misses + 1u)) == 0) {
-        fy_walks_wanted(client, folder);
+        fy_walks_wanted(client, folder, name);
         fy_walks_listed(client, folder, false);
     }
     folder->folder->misses += misses < UINT16_MAX;

@@ -12,10 +12,12 @@
 void fy_walks_listed(struct fy_client *client, struct fy_node *folder,
                      bool whole);
 /* The folder's entries will be needed soon, it is thought. */
-void fy_walks_wanted(struct fy_client *client, struct fy_node *folder);
+void fy_walks_wanted(struct fy_client *client, struct fy_node *folder,
+                     struct fy_files_bytes name);
 /* A name of the folder has to be asked for: others of it and of those that come next may
  * follow. */
-void fy_walks_missed(struct fy_client *client, struct fy_node *folder);
+void fy_walks_missed(struct fy_client *client, struct fy_node *folder,
+                     struct fy_files_bytes name);
 /* The folder behind `at' in a walk of what is known, where one without subfolders leads on
  * to its next neighbour; NULL: the end. */
 struct fy_node *fy_walks_following(const struct fy_client *client,

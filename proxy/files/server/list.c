@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LIST: a folder with the attributes of its entries, or a tree of folders, depth first, in
- * the order that the file system has. Each folder is opened by its path from the root. A
- * part of a folder is one answer; the last answer is held back until it is known to be
- * the last. Under FY_FILES_SOME the first folder may end where the budget does.
+ * LIST: a folder with the attributes of its entries, or a tree of folders, in the order
+ * that the file system has: depth first, as programs walk, or under FY_FILES_SOME breadth
+ * first, as names near the first folder are the likelier ones to be asked for. Each folder is
+ * opened by its path from the root. A part of a folder is one answer; the last answer is
+ * held back until it is known to be the last. Under FY_FILES_SOME the first folder may end
+ * where the budget does.
  */
 #include "config.h"
 
@@ -19,15 +21,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+
 enum {
-    PART_BYTES = 128 << 10, /* of rows in one answer */
-    READ_BYTES = 64 << 10,  /* of getdents64(2) */
+    PART_BYTES = 32 << 10, /* of rows in one answer */
+    READ_BYTES = 64 << 10, /* of getdents64(2) */
+    FAN_MAX =
+        64, /* folders of one whose own entries come under FY_FILES_SOME */
+    PART_NS = 1000000, /* parts that are made are kept back, at most */
 };
 
-/* Folders whose turn comes later: paths, each behind its length, the next one last. */
+/* Folders whose turn comes later: paths, each between two copies of its length. The next is
+ * the first under FY_FILES_SOME, else the last. */
 struct pending {
     char *bytes;
-    size_t n, capacity;
+    size_t first, n, capacity;
 };
 
 struct walk {
@@ -35,10 +43,14 @@ struct walk {
     struct fy_files_message *answer; /* of the part that is made */
     struct fy_files_out rows;        /* of it */
     struct pending pending;
+    struct pending
+        later;  /* not below the name that comes first, or of very many */
     char *path; /* of the folder that is listed */
     char *entries, target[PATH_MAX];
-    uint64_t left; /* of the budget */
-    size_t last;   /* where the last frame begins in the request's scratch */
+    uint64_t left;    /* of the budget */
+    size_t last;      /* where the last frame begins in the request's scratch */
+    uint64_t said_ns; /* when parts were sent last */
+    unsigned folders; /* among the entries */
     bool tree, some, first, cut;
 };
 
@@ -57,7 +69,10 @@ static int
 say_part(struct walk *walk, bool whole)
 {
     struct fy_files_request *request = walk->request;
-    if (request->scratch.n >= PART_BYTES) {
+    uint64_t now_ns = fy_clock_ns();
+    if (request->scratch.n >= PART_BYTES ||
+        (request->scratch.n && now_ns - walk->said_ns >= PART_NS)) {
+        walk->said_ns = now_ns;
         fy_files_say(request->server, &request->scratch, request->epoch);
         request->scratch.n = 0;
     }
@@ -81,13 +96,17 @@ say_part(struct walk *walk, bool whole)
 static int
 add_pending(struct walk *walk, const char *name, size_t n)
 {
-    struct pending *pending = &walk->pending;
+    const struct fy_files_bytes *before_all = &walk->request->message.name;
+    bool later = walk->first && before_all->n > 0 &&
+                 (before_all->n != n || memcmp(before_all->at, name, n) != 0);
+    struct pending *pending = later ? &walk->later : &walk->pending;
     size_t before = walk->answer->node.path.n;
     size_t bytes = before + (before > 0) + n;
-    if (bytes > FY_FILES_PATH_BYTES || pending->n > walk->left) {
+    if (bytes > FY_FILES_PATH_BYTES ||
+        pending->n - pending->first > walk->left) {
         return 0;
     }
-    if (pending->capacity - pending->n < bytes + sizeof bytes) {
+    if (pending->capacity - pending->n < bytes + 2 * sizeof bytes) {
         size_t capacity = 2 * pending->capacity + bytes + 4096;
         char *larger = realloc(pending->bytes, capacity);
         if (!larger) {
@@ -97,13 +116,15 @@ add_pending(struct walk *walk, const char *name, size_t n)
         pending->capacity = capacity;
     }
     char *to = pending->bytes + pending->n;
+    memcpy(to, &bytes, sizeof bytes);
+    to += sizeof bytes;
     if (before) {
         memcpy(to, walk->path, before);
         to[before] = '/';
     }
     memcpy(to + bytes - n, name, n);
     memcpy(to + bytes, &bytes, sizeof bytes);
-    pending->n += bytes + sizeof bytes;
+    pending->n += bytes + 2 * sizeof bytes;
     return 0;
 }
 
@@ -112,11 +133,17 @@ static size_t
 take_pending(struct walk *walk)
 {
     struct pending *pending = &walk->pending;
-    size_t bytes;
-    pending->n -= sizeof bytes;
-    memcpy(&bytes, pending->bytes + pending->n, sizeof bytes);
-    pending->n -= bytes;
-    memcpy(walk->path, pending->bytes + pending->n, bytes);
+    size_t bytes, at = pending->first;
+    if (walk->some) {
+        memcpy(&bytes, pending->bytes + at, sizeof bytes);
+        pending->first += bytes + 2 * sizeof bytes;
+    } else {
+        memcpy(&bytes, pending->bytes + pending->n - sizeof bytes,
+               sizeof bytes);
+        pending->n -= bytes + 2 * sizeof bytes;
+        at = pending->n;
+    }
+    memcpy(walk->path, pending->bytes + at + sizeof bytes, bytes);
     return bytes;
 }
 
@@ -132,15 +159,46 @@ turn_pending(struct pending *pending, size_t from)
     }
     while (at > 0) {
         memcpy(&bytes, pending->bytes + from + at - sizeof bytes, sizeof bytes);
-        at -= bytes + sizeof bytes;
-        memcpy(turned + to, pending->bytes + from + at, bytes + sizeof bytes);
-        to += bytes + sizeof bytes;
+        bytes += 2 * sizeof bytes;
+        at -= bytes;
+        memcpy(turned + to, pending->bytes + from + at, bytes);
+        to += bytes;
     }
     if (n) {
         memcpy(pending->bytes + from, turned, n);
     }
     free(turned);
     return 0;
+}
+
+/* Moves the folders that were added behind `from'. */
+static int
+move_pending(struct pending *pending, size_t from, struct pending *to)
+{
+    size_t n = pending->n - from;
+    char *larger = realloc(to->bytes, to->n + n + 1);
+    if (!larger) {
+        return FY_ERR_NOMEM;
+    }
+    memcpy(larger + to->n, pending->bytes + from, n);
+    to->bytes = larger;
+    to->n += n;
+    to->capacity = to->n + 1;
+    pending->n = from;
+    return 0;
+}
+
+/* False: no folder is left. */
+static bool
+has_pending(struct walk *walk)
+{
+    if (walk->pending.n == walk->pending.first) {
+        struct pending over = walk->pending;
+        walk->pending = walk->later;
+        over.first = over.n = 0;
+        walk->later = over;
+    }
+    return walk->pending.n > walk->pending.first;
 }
 
 /* `of': the open folder, as it came from the kernel. */
@@ -176,6 +234,7 @@ add_entry(struct walk *walk, int fd, const struct entry *of,
     int status = fy_files_entry_put(&entry, &walk->rows);
     if (!status && walk->tree && S_ISDIR(entry.attr.mode)) {
         status = add_pending(walk, name, n);
+        walk->folders++;
     }
     return status;
 }
@@ -237,6 +296,7 @@ list_folder(struct walk *walk, int *out_errno)
         fy_files_resolved(walk->request);
     }
     int status = 0;
+    walk->folders = 0;
     answer->mask = (uint32_t)error;
     if (error && walk->first) {
         *out_errno = -error;
@@ -244,7 +304,11 @@ list_folder(struct walk *walk, int *out_errno)
         status = error ? 0 : add_entries(walk, fd, &about, &answer->mask);
         status =
             status ? status : say_part(walk, answer->mask == 0 && !walk->cut);
-        status = status ? status : turn_pending(&walk->pending, before);
+        status = status        ? status
+                 : !walk->some ? turn_pending(&walk->pending, before)
+                 : walk->folders > FAN_MAX
+                     ? move_pending(&walk->pending, before, &walk->later)
+                     : 0;
     }
     if (fd >= 0) {
         (void)close(fd);
@@ -259,7 +323,7 @@ list_all(struct walk *walk)
     int error = 0;
     int status = list_folder(walk, &error);
     walk->first = false;
-    while (!status && !error && walk->pending.n && walk->left &&
+    while (!status && !error && has_pending(walk) && walk->left &&
            !walk->request->cancelled) {
         size_t n = take_pending(walk);
         answer->node = (struct fy_files_node){.path = {walk->path, n}};
@@ -288,6 +352,7 @@ fy_files_list(struct fy_files_request *request, struct fy_files_message *answer)
     walk->tree = (message->flags & FY_FILES_TREE) != 0;
     walk->some = (message->flags & FY_FILES_SOME) != 0;
     walk->first = true;
+    walk->said_ns = fy_clock_ns();
     walk->path = malloc(FY_FILES_PATH_BYTES);
     walk->entries = malloc(READ_BYTES);
     if (walk->path && walk->entries) {
@@ -306,6 +371,7 @@ fy_files_list(struct fy_files_request *request, struct fy_files_message *answer)
     }
     fy_files_out_free(&walk->rows);
     free(walk->pending.bytes);
+    free(walk->later.bytes);
     free(walk->path);
     free(walk->entries);
     free(walk);
