@@ -21,10 +21,10 @@ struct fy_proxy_options {
 };
 
 /*
- * Serves one connection until it ends; every stage still running is killed, and
- * whatever else descends from the calling process, which adopts what its stages
- * leave behind and should do nothing else. Takes both descriptors, which should
- * not be 0-2. The exit status; what is wrong is said on stderr.
+ * Serves one connection until it ends; kills every stage that still runs, and
+ * every other descendant of the calling process, which adopts the processes
+ * that stages leave behind and should do nothing else. Takes both descriptors,
+ * which should not be 0-2. Returns the exit status; errors are said on stderr.
  */
 int fy_proxy_serve(int in_fd, int out_fd,
                    const struct fy_proxy_options *options);

@@ -16,7 +16,7 @@
 #include "proxy/sandbox/sandbox.h"
 #include "proxy/wire/spec.h"
 
-/* A stage's process and our ends of what it reads and writes; -1: none. */
+/* A stage's process, and the proxy's ends of its streams; -1: none. */
 struct fy_run {
     pid_t pid;    /* its own session and process group; not yet reaped */
     int started;  /* ends without a byte: it was exec'd; else an int, errno */
@@ -28,8 +28,8 @@ struct fy_run {
 };
 
 /*
- * Whether these three streams can be made: LINK only for stdin, SAME only for
- * stderr. FY_ERR_INVALID with `why'.
+ * Checks that these three streams can be made: LINK only for stdin, SAME only
+ * for stderr. FY_ERR_INVALID with `why'.
  */
 int fy_run_check(const struct fy_stage_spec *spec,
                  struct fy_buffer *why) FY_MUST_CHECK;
@@ -53,7 +53,8 @@ void fy_run_close(int *fd);
 /* All of them; the process is left alone. */
 void fy_run_clear(struct fy_run *run);
 
-/* ---- run_end.c: what descended from a process -------------------------------- */
+/* ---- run_end.c: descendants of a process
+ * ----------------------------------------- */
 
 /*
  * Sends `signal' to every process that descends from `ancestor', itself
@@ -79,11 +80,13 @@ struct fy_process; /* proxy/wire/process.h */
  */
 void fy_process_signal(const struct fy_process *process, uint64_t signals);
 
-/* The same for each row of the list, by one look at /proc. Any thread. */
+/* Sends the signal of each row of the list, by one look at /proc. Any
+ * thread. */
 void fy_descendants_deliver(pid_t ancestor, struct fy_descent *rows);
 
-/* How many children of other sessions this process has: what stages left behind, and
- * stages. A cheap look; 0 where the kernel lists no children. */
+/* Returns the number of this process's children that have other sessions:
+ * processes that stages left behind, and stages. A cheap look; 0 if the
+ * kernel lists no children. */
 unsigned fy_strays_count(void);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the proxy: one connection, one epoll, and one thread that all of this
- * belongs to; what may wait for a file system is a job of another thread, which
- * sees what the job borrows and nothing else. A stage is a process
- * with up to four streams of the wire; either may end before the other, so each
- * points at the other and is told when it goes. Nothing is freed while events
- * are handed out: what ended waits for the end of the turn.
+ * Inside of the proxy: one connection, one epoll, and one thread that owns all
+ * of this; work that may wait for a file system is a job of another thread,
+ * which sees the data that the job borrows and nothing else. A stage is a
+ * process with up to four streams of the wire; either may end before the
+ * other, so each points at the other and is told when it goes. Nothing is
+ * freed while events are handed out: ended objects wait for the end of the
+ * turn.
  */
 #ifndef FERRY_PROXY_SERVER_SERVER_H
 #define FERRY_PROXY_SERVER_SERVER_H
@@ -56,7 +57,7 @@ struct fy_exchange {
     struct fy_server_files *files; /* FILES: once its process runs */
 };
 
-/* A job; its owner puts what it needs behind it. */
+/* A job; its owner puts its own data behind it. */
 struct fy_job {
     struct fy_work work; /* the first */
     struct fy_server *server;
@@ -103,13 +104,14 @@ enum fy_stage_output {
 struct fy_stage_pump {
     struct fy_queue queue; /* for stdin */
     bool in_ended;         /* the client's body is complete */
-    int in_left; /* read: what it has not read of it, once `in' is closed */
+    int in_left; /* read: bytes of the body that it has not read, after `in'
+                  * was closed */
     uint64_t in_bytes, out_bytes;
     enum fy_stage_output output;
     struct fy_squeeze *squeeze; /* its output is sent compressed */
 };
 
-/* end.c: what ends it before its own end. */
+/* end.c: the reason for ending it before its own end. */
 struct fy_stage_ending {
     bool abandoned;  /* its result is not waited for */
     bool killed;     /* by us or the client: a death by KILL is no surprise */
@@ -136,7 +138,7 @@ struct fy_stage_limits {
     uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
 };
 
-/* touched.c: what was there before it. */
+/* touched.c: the state of its files before it began. */
 struct fy_stage_touched {
     struct {
         int64_t seconds;
@@ -152,7 +154,7 @@ struct fy_server_stage {
     struct fy_server_stage *dead_next;
     uint64_t number;
     enum fy_stage_state state;
-    char *spec_bytes; /* what `spec' borrows from */
+    char *spec_bytes; /* bytes that `spec' borrows from */
     size_t nspec_bytes;
     struct fy_stage_spec spec;
     struct fy_invocation invocation;
@@ -213,25 +215,26 @@ struct fy_server {
 /* Head, body and end in one; bytes may be NULL. */
 void fy_exchange_answer(struct fy_exchange *exchange, int status,
                         const void *bytes, size_t n);
-/* Lets the client send more; ends our body. What cannot be done resets the
+/* Let the client send more; end the response's body. An error resets the
  * stream, and `closed' follows. */
 void fy_exchange_grant(struct fy_exchange *exchange, size_t bytes);
 void fy_exchange_finish(struct fy_exchange *exchange,
                         const struct fy_wire_pair *trailers, size_t n);
-/* The same without a body, with ferry-reason and ferry-why. */
+/* Ends the response without a body, with ferry-reason and ferry-why. */
 void fy_exchange_refuse(struct fy_exchange *exchange, int status,
                         unsigned reason, const char *why);
-/* Whether the spec of some stage is still on its way. */
+/* Returns true if the spec of some stage is still on its way. */
 bool fy_server_receiving(const struct fy_server *server);
 
-/* ---- touched.c: what a stage changed ------------------------------------------- */
+/* ---- touched.c: changes by a stage
+ * --------------------------------------------- */
 
 /* The paths that the stage may write and that exist before it begins; NULL: not
  * all of them are known. Any thread. */
 struct fy_before *fy_touched_before(const struct fy_server_stage *stage);
 void fy_before_free(struct fy_before *before);
-/* What it changed, encoded: see PROTOCOL.md. New in *out. Any thread.
- * FY_ERR_NOMEM. */
+/* Encodes the changes that it made: see PROTOCOL.md. New in *out. Any
+ * thread. FY_ERR_NOMEM. */
 int fy_touched_find(const struct fy_server_stage *stage, char **out,
                     size_t *out_bytes) FY_MUST_CHECK;
 
@@ -245,10 +248,11 @@ struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
 /* The stage that it reads, if there is one. */
 struct fy_server_stage *
 fy_server_stage_feeder(const struct fy_server_stage *stage);
-/* Whether what it reads may have ended only because this host ends what feeds it:
- * that is not known yet. A process that has ended is the next to be looked at. */
+/* Returns true if its input may have ended only because this host ends the
+ * stage that feeds it, which is not known yet. A process that has ended is
+ * the next to be looked at. */
 bool fy_server_stage_doubts(const struct fy_server_stage *stage);
-/* Closes one of the stage's descriptors and what waits for it. */
+/* Closes one of the stage's descriptors and forgets its watch. */
 void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
                     int *fd);
 /* Takes it off its exchanges. */
@@ -257,24 +261,26 @@ void fy_server_stage_leave(struct fy_server_stage *stage);
 void fy_server_stage_discard(struct fy_server_stage *stage);
 void fy_server_stage_free(struct fy_server_stage *stage);
 
-/* ---- work.c: what may wait for a file system --------------------------------- */
+/* ---- work.c: work that may wait for a file system
+ * ---------------------------- */
 
 /* job->server, stage, exchange, run and finish are set. FY_ERR_NOMEM: it was not
  * taken. */
 int fy_job_start(struct fy_job *job) FY_MUST_CHECK;
-/* The same for a job that reads /proc, which waits for no disk and for no other job
- * that does. */
+/* Starts a job that reads /proc, which waits for no disk and for no other
+ * job of that kind. */
 int fy_look_start(struct fy_job *job) FY_MUST_CHECK;
 int fy_jobs_open(struct fy_server *server) FY_MUST_CHECK;
-/* Waits at most so long for those that run. False: one goes on, with what it
- * borrows; only the end of the process ends it. */
+/* Waits at most so long for jobs that run. False: one goes on, with the data
+ * that it borrows; only the end of the process ends it. */
 bool fy_jobs_close(struct fy_server *server, unsigned wait_ms);
 
-/* ---- descent.c: signals to what descends from a stage -------------------------- */
+/* ---- descent.c: signals to descendants of a stage
+ * ------------------------------ */
 
-/* Sends `signal' (0: none) to what is of the session of the stage's process or below
- * that, by a job. sent (may be NULL): called in the loop after that, if the stage is
- * still known, with how many were found. */
+/* Sends `signal' (0: none), by a job, to processes of the session of the
+ * stage's process or below it. sent (may be NULL): called in the loop after
+ * that, if the stage is still known, with the number that were found. */
 void fy_descent_signal(struct fy_server_stage *stage, int signal,
                        void (*sent)(struct fy_server_stage *stage,
                                     unsigned found));
@@ -284,7 +290,8 @@ uint64_t fy_signals_add(uint64_t signals, int signal);
 
 /* ---- facts.c: /hello and /probe ------------------------------------------------- */
 
-/* Answers with what this host is; the bytes are the client's hello. */
+/* Answers with the properties of this host; the bytes are the client's
+ * hello. */
 void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
 /* Later, by a job. */
 void fy_server_probe(struct fy_exchange *exchange, const char *bytes, size_t n);
@@ -296,8 +303,8 @@ double fy_server_load(const struct fy_server *server);
 
 /* ---- touched_answer.c: /touched --------------------------------------------------- */
 
-/* Answers, by a job, with what the stage's effects changed, once its trailers are
- * sent; before that, does nothing. See PROTOCOL.md. */
+/* Answers, by a job, with the changes that the stage's effects made, once
+ * its trailers are sent; before that, does nothing. See PROTOCOL.md. */
 void fy_server_touched(struct fy_server_stage *stage,
                        struct fy_exchange *exchange);
 /* The stage's trailers are sent: answers those that have asked for that. */
@@ -309,7 +316,8 @@ void fy_pump_in(struct fy_server_stage *stage);
 /* FY_ERR_*: output is lost. fy_server_stage_output() then fails the stage. */
 int fy_pump_out(struct fy_server_stage *stage) FY_MUST_CHECK;
 void fy_pump_err(struct fy_server_stage *stage);
-/* What it writes to `fd' (1, 2) has lost its reader; its end is still of interest. */
+/* Notes that its output to `fd' (1, 2) has lost its reader; its end is still
+ * of interest. */
 void fy_pump_unread(struct fy_server_stage *stage, unsigned fd);
 /* Appends. FY_ERR_NOMEM. */
 int fy_queue_add(struct fy_queue *queue, const char *bytes,
@@ -319,11 +327,12 @@ int fy_queue_add(struct fy_queue *queue, const char *bytes,
 int fy_pump_add(struct fy_server_stage *stage, const char *bytes,
                 size_t n) FY_MUST_CHECK;
 void fy_pump_end(struct fy_server_stage *stage);
-/* It has ended: what is left in its stdin was never read. */
+/* Settles its stdin after its end: bytes that are left there were never
+ * read. */
 void fy_pump_in_settle(struct fy_server_stage *stage);
 
 enum {
-    /* What the client may send ahead of the stage's reading. */
+    /* bytes that the client may send ahead of the stage's reading */
     FY_SERVER_INPUT_BYTES = 1 << 20,
     FY_SERVER_STORE_BYTES = 4 << 20, /* of a file for the store, at once */
 };
@@ -332,17 +341,19 @@ enum {
 
 /* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
 void fy_server_stage_settle(struct fy_server_stage *stage);
-/* Opens the kernel's counters of a process that was just forked: they tell what it
- * read and wrote when it has ended. Where it has ended already, only root can. */
+/* Opens the kernel's counters of a process that was just forked: after its
+ * end they tell the bytes that it read and wrote. If it has ended already,
+ * only root can. */
 void fy_server_stage_count(struct fy_server_stage *stage);
-/* What it read and wrote in all, once it has ended; not reaped yet. */
+/* Reads the totals of bytes that it read and wrote, after its end and before
+ * it is reaped. */
 void fy_server_stage_counted(struct fy_server_stage *stage);
 
 /* ---- end.c: before its own end ------------------------------------------------- */
 
 /* A signal of the client's; one for a stage that waits is kept. */
 void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
-/* It has a process now: that gets what was kept. */
+/* Sends the kept signals to its process, which is there now. */
 void fy_server_stage_signal_kept(struct fy_server_stage *stage);
 bool fy_server_stage_has_no_process(const struct fy_server_stage *stage);
 /* The next step of a stage's end: first its output goes, then it is asked, then it
@@ -350,8 +361,8 @@ bool fy_server_stage_has_no_process(const struct fy_server_stage *stage);
 void fy_server_stage_press(struct fy_server_stage *stage);
 /* Ends a stage whose output no client waits for any more. */
 void fy_server_stage_abandon(struct fy_server_stage *stage);
-/* This host ends it, and with it what reads from it, which would see an end of
- * input that is none. */
+/* Ends it, and the stages that read from it, which would otherwise see a
+ * false end of input. */
 void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
 /* Passes its stdout on, as far as the client takes it. */
 void fy_server_stage_output(struct fy_server_stage *stage);
@@ -371,7 +382,8 @@ void fy_server_end_stages(struct fy_server *server);
 
 /* ---- limits.c: time ------------------------------------------------------------- */
 
-/* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
+/* Does the work that is due; returns the time of the next: CLOCK_MONOTONIC,
+ * 0: nothing. */
 uint64_t fy_server_timers(struct fy_server *server);
 
 /* ---- admit.c: whether it may run ------------------------------------------------- */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stage as several copies of its command, over newline-aligned ranges of
- * one large file, put together as its annotation says. Runs in the stage's own
- * process, in place of exec: to the server, to signals and to linked stages the
- * copies are the stage.
+ * Runs one stage as several copies of its command, over newline-aligned ranges
+ * of one large file, put together as its annotation says. Runs in the stage's
+ * own process, in place of exec: to the server, to signals and to linked
+ * stages the copies are the stage.
  *
- * Whatever a copy does that the annotation does not expect (anything on stderr, a
- * signal, an exit status beyond 1, a complaint about its input) makes the
- * command run whole; what was already delivered is skipped then, after its hash
- * was compared. So a wrong guess costs time and never a byte.
+ * Anything that the annotation does not expect of a copy (anything on stderr,
+ * a signal, an exit status beyond 1, a complaint about its input) makes the
+ * command run whole; bytes that were already delivered are skipped then, after
+ * their hash was compared. So a wrong guess costs time and never a byte.
  */
 #ifndef FERRY_PROXY_SERVER_SPLIT_H
 #define FERRY_PROXY_SERVER_SPLIT_H
@@ -36,9 +36,9 @@ struct fy_split_job {
 };
 
 /*
- * Whether this stage may be split at all, by its annotation and arguments: one
- * file operand, or none and stdin. *out_arg is the operand's place in argv, 0
- * for stdin. Touches no file.
+ * Returns true if this stage may be split at all, by its annotation and
+ * arguments: one file operand, or none and stdin. *out_arg is the operand's
+ * place in argv, 0 for stdin. Touches no file.
  */
 bool fy_split_possible(const struct fy_invocation *invocation,
                        uint32_t *out_arg);

@@ -14,7 +14,7 @@
 #include "proxy/server/split.h"
 
 struct fy_split_part {
-    uint64_t begin, end; /* of what is left to be fed */
+    uint64_t begin, end; /* range that is still to be fed */
     pid_t pid;
     int in_fd, out_fd; /* our ends, -1: closed */
     bool ended;
@@ -59,7 +59,8 @@ void fy_split_kill(struct fy_split_state *split); /* and the last one */
 void fy_split_give_up(struct fy_split_state *split) __attribute__((noreturn));
 void fy_split_whole(struct fy_split_state *split) __attribute__((noreturn));
 void fy_split_die(int number) __attribute__((noreturn));
-/* What was delivered is not what the whole command writes. */
+/* Ends the process because the delivered bytes are not those of the whole
+ * command. */
 void fy_split_differs(struct fy_split_state *split) __attribute__((noreturn));
 
 void fy_split_feed(struct fy_split_state *split, struct fy_split_part *part);

@@ -31,15 +31,15 @@ enum {
 };
 
 /*
- * Whether compressing makes a stream faster over a link of that many bytes/s,
- * by a core that compresses at `speed' (fy_squeeze_speed(); 0: a guess) and an
- * output that shrinks to `ratio' of its size (0: a guess, of text). False when
- * the bandwidth is not known (0).
+ * Returns true if compressing makes a stream faster over a link of that many
+ * bytes/s, by a core that compresses at `speed' (fy_squeeze_speed(); 0: a
+ * guess) and an output that shrinks to `ratio' of its size (0: a guess, of
+ * text). False if the bandwidth is not known (0).
  */
 bool fy_squeeze_pays(double bandwidth_bytes, double speed_bytes, double ratio);
 
-/* What a core of this machine compresses in a second; measured once (a few
- * milliseconds), then remembered. Any thread. */
+/* Returns the bytes that a core of this machine compresses in a second;
+ * measured once (a few milliseconds), then remembered. Any thread. */
 double fy_squeeze_speed(void);
 
 struct fy_squeeze;
@@ -47,9 +47,9 @@ struct fy_squeeze;
 /* Gets the compressed bytes, borrowed for the call; an error ends the call. */
 typedef int fy_squeeze_sink(void *context, const void *bytes, size_t n);
 
-/* Whether what is added from now on is compressed (as at first) or stored, which
- * costs next to nothing: by fy_squeeze_pays() and what the stream shrank to
- * lately. */
+/* Decides whether bytes added from now on are compressed (as at first) or
+ * stored, which costs next to nothing: by fy_squeeze_pays() and the ratio of
+ * the stream lately. */
 void fy_squeeze_set(struct fy_squeeze *squeeze, double bandwidth_bytes,
                     double speed_bytes);
 /* level: of zstd, 1 .. 19; 0: the fast default. FY_ERR_NOMEM, _INVALID. */
@@ -69,17 +69,18 @@ struct fy_unsqueeze;
 
 /* Returns new. FY_ERR_NOMEM. */
 int fy_unsqueeze_new(struct fy_unsqueeze **out) FY_MUST_CHECK;
-/* Frees the decoder and what waits in it. NULL: fine. */
+/* Frees the decoder and the bytes that wait in it. NULL: fine. */
 void fy_unsqueeze_free(struct fy_unsqueeze *unsqueeze);
-/* Copies what was received. FY_ERR_OVERFLOW: more than FY_UNSQUEEZE_MAX_BYTES
+/* Copies received bytes. FY_ERR_OVERFLOW: more than FY_UNSQUEEZE_MAX_BYTES
  * wait (grant less); FY_ERR_NOMEM. */
 int fy_unsqueeze_add(struct fy_unsqueeze *unsqueeze, const void *bytes,
                      size_t n) FY_MUST_CHECK;
 /* Decodes into at most `most' bytes; *out_n 0: more must be received first.
- * FY_ERR_INVALID: not what fy_squeeze made. */
+ * FY_ERR_INVALID: fy_squeeze did not make these bytes. */
 int fy_unsqueeze_take(struct fy_unsqueeze *unsqueeze, void *to, size_t most,
                       size_t *out_n) FY_MUST_CHECK;
-/* How much was received and is not decoded yet (grant as much less). */
+/* Returns the number of received bytes that are not decoded yet (grant as
+ * many less). */
 size_t fy_unsqueeze_waiting(const struct fy_unsqueeze *unsqueeze);
 
 #endif

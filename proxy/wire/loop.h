@@ -59,9 +59,9 @@ void fy_loop_set(struct fy_loop *loop, struct fy_timer *timer,
 /* A timer that is not set: fine. */
 void fy_loop_unset(struct fy_loop *loop, struct fy_timer *timer);
 
-/* One wait, until a descriptor is ready, a timer is due or `until_ns' (0: no such
- * time), and the calls for what it brought. They may forget any watch, but free only
- * their own. FY_ERR_IO: nothing can be waited for. */
+/* Waits once, until a descriptor is ready, a timer is due or `until_ns' (0:
+ * no such time), and makes the calls for these events. The calls may forget
+ * any watch, but free only their own. FY_ERR_IO: nothing can be waited for. */
 int fy_loop_turn(struct fy_loop *loop, uint64_t until_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process as /proc/PID/stat and io tell it: who holds a pipe (client/holders.c), what
- * descends from a stage (server/run_end.c) and who sent a signal (tools/child.c) are
- * found out from these.
+ * Reads one process from /proc/PID/stat and io, for finding the holders of a
+ * pipe (client/holders.c), the descendants of a stage (server/run_end.c) and
+ * the sender of a signal (tools/child.c).
  */
 #ifndef FERRY_PROXY_WIRE_PROCESS_H
 #define FERRY_PROXY_WIRE_PROCESS_H
@@ -15,7 +15,7 @@
 struct fy_process {
     pid_t pid, parent, session;
     char state;     /* 'Z', 'X': it has ended */
-    bool exiting;   /* it closes what it has, or has closed it */
+    bool exiting;   /* it closes its descriptors, or has closed them */
     bool forked;    /* it has not executed a program since its fork */
     uint64_t start; /* clock ticks since the machine started */
 };
@@ -24,9 +24,9 @@ struct fy_process {
 bool fy_process_read(int proc, const char *name, struct fy_process *out);
 
 /*
- * The threads of a process but the first one; NULL: there are none. What the first
- * one shows of descriptors and mappings is gone when it has ended alone. `out' is
- * as `name' of fy_process_read(), which has no threads itself.
+ * Opens the threads of a process but the first one; NULL: there are none. The
+ * descriptors and mappings of the first thread are gone when it has ended
+ * alone. `out' is as `name' of fy_process_read(), which has no threads itself.
  */
 DIR *fy_threads_open(int proc, const char *name);
 /* The next thread, as "PID/task/TID"; `name' as in fy_threads_open(). False: no more,
@@ -35,7 +35,7 @@ bool fy_threads_next(DIR *threads, const char *name, char out[64]);
 /* Closes the folder. NULL: fine. */
 void fy_threads_close(DIR *threads);
 
-/* What a process and its children that were waited for have used so far. */
+/* Bytes that a process and its reaped children have read and written so far. */
 struct fy_process_io {
     uint64_t written_bytes; /* to files, pipes and all else */
     uint64_t writes;        /* write(2) and its like */

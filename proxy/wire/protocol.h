@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of the wire: paths, heads, trailers, limits. PROTOCOL.md says what
- * they mean and lists exactly these (tests/unit/test_protocol.c); both ends use
- * the constants.
+ * The words of the wire: paths, heads, trailers, limits. PROTOCOL.md explains
+ * them and lists exactly these (tests/unit/test_protocol.c); both ends use the
+ * constants.
  */
 #ifndef FERRY_PROXY_WIRE_PROTOCOL_H
 #define FERRY_PROXY_WIRE_PROTOCOL_H
@@ -70,7 +70,7 @@ enum {
 enum {
     FY_PLACE_BYTES = 12
 };
-/* The place of what does not wait for stdout. */
+/* The place of output that does not wait for stdout. */
 #define FY_PLACE_ANY UINT64_MAX
 
 #endif

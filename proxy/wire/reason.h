@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a stage was not placed on a proxy. The words are part of the command
- * line's contract (--explain, the JSON report, the wire): add at the end, never
- * rename. tools/explain.c and ferry-explain(1) say what each means.
+ * Reasons for not placing a stage on a proxy. The words are part of the
+ * command line's contract (--explain, the JSON report, the wire): add at the
+ * end, never rename. tools/explain.c and ferry-explain(1) explain each.
  */
 #ifndef FERRY_PROXY_WIRE_REASON_H
 #define FERRY_PROXY_WIRE_REASON_H

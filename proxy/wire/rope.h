@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues of bytes for wire.c: pieces of counted blocks, so that what was queued
- * on a stream goes from there to the list that writev() takes without another
+ * Queues of bytes for wire.c: pieces of counted blocks, so that bytes queued
+ * on a stream go from there to the list that writev() takes without another
  * copy. One thread; not for use outside the wire.
  */
 #ifndef FERRY_PROXY_WIRE_ROPE_H

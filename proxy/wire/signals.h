@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What signals do to a process that does not catch them. Any thread.
+ * Tells the effect of signals on a process that does not catch them. Any
+ * thread.
  */
 #ifndef FERRY_PROXY_WIRE_SIGNALS_H
 #define FERRY_PROXY_WIRE_SIGNALS_H
@@ -8,9 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether it ends a process that does not catch it. */
+/* Returns true if it ends a process that does not catch it. */
 bool fy_signal_ends(uint32_t signal);
-/* Whether a process can have died of it: no stop, none that is ignored. */
+/* Returns true if a process can have died of it: no stop, none that is
+ * ignored. */
 bool fy_signal_kills(int64_t signal);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of spec*.c: a message is a table of its keys, where each lies in its
- * struct and what it may hold.
+ * Inside of spec*.c: a message is a table of its keys, with the place of each
+ * in its struct and its permitted values.
  */
 #ifndef FERRY_PROXY_WIRE_SPECS_H
 #define FERRY_PROXY_WIRE_SPECS_H
@@ -54,7 +54,8 @@ int fy_spec_decode(const struct fy_spec_shape *shape, char *bytes, size_t n,
                    void *to, struct fy_buffer *why) FY_MUST_CHECK;
 /* Frees the message's arrays; it has none then. */
 void fy_spec_clear(const struct fy_spec_shape *shape, void *message);
-/* "SHAPE: KEY: WHAT" into why (key may be NULL); FY_ERR_INVALID. */
+/* Writes "SHAPE: KEY: WHAT" into why (key may be NULL); returns
+ * FY_ERR_INVALID. */
 int fy_spec_wrong(struct fy_buffer *why, const char *shape, const char *key,
                   const char *what) FY_MUST_CHECK;
 

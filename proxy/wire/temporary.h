@@ -15,7 +15,7 @@
 /* Makes and locks a folder, after fy_temporary_clean(): its descriptor and path;
  * -1: none can be had, `path' is "". */
 int fy_temporary_start(char path[PATH_MAX]) FY_MUST_CHECK;
-/* Removes a folder and what is in it, on its file system. */
+/* Removes a folder and all below it, on its file system. */
 void fy_temporary_remove(const char *path);
 /* Removes this user's folders that no process has locked. False: one is not empty yet,
  * for processes of its proxy are ending. */

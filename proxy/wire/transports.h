@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of transport*.c and place.c: the kinds of transport, one a row of the
- * table in transport.c, and what they share.
+ * Shared by transport*.c and place.c: the kinds of transport, one a row of the
+ * table in transport.c.
  */
 #ifndef FERRY_PROXY_WIRE_TRANSPORTS_H
 #define FERRY_PROXY_WIRE_TRANSPORTS_H

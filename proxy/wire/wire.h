@@ -34,7 +34,7 @@ enum {
     FY_WIRE_MAX_STREAMS = 4096,      /* open at once, on a connection */
     FY_WIRE_MAX_PAIRS = 32,          /* fields of a head or of trailers */
     FY_WIRE_MAX_HEAD_BYTES = 32 << 10,
-    FY_WIRE_MAX_VALUE_BYTES = 8 << 10, /* what is longer is cut */
+    FY_WIRE_MAX_VALUE_BYTES = 8 << 10, /* longer values are cut */
 };
 
 enum fy_wire_role {
@@ -68,8 +68,8 @@ struct fy_wire_events {
      * dropped then: the server has said all. */
     void (*end)(void *context, int32_t stream, void *user,
                 const struct fy_wire_pair *trailers, size_t ntrailers);
-    /* What we queued on this stream went below half of the queue limit, or the
-     * peer's window opened: more may be sent. */
+    /* The bytes queued on this stream went below half of the queue limit, or
+     * the peer's window opened: more may be sent. */
     void (*ready)(void *context, int32_t stream, void *user);
     /* The stream is gone; error: 0, or an HTTP/2 error code: 8 (CANCEL) when
      * either side cancelled, 7 when the server's wire refused it, 10 when the
@@ -91,12 +91,13 @@ int fy_wire_unblock(int fd) FY_MUST_CHECK;
 /* Both are for poll() only; the wire keeps and closes them. */
 int fy_wire_in_fd(const struct fy_wire *wire);
 int fy_wire_out_fd(const struct fy_wire *wire);
-/* Whether out_fd is to be polled for writing; false on a broken connection. */
+/* Returns true if out_fd should be polled for writing; false on a broken
+ * connection. */
 bool fy_wire_wants_write(const struct fy_wire *wire);
 
-/* Reads and writes what can be; `writable': poll() said so (writing is tried
- * anyway unless the last write would have blocked). FY_ERR_IO: ended or broken:
- * free it. */
+/* Reads and writes as much as possible; `writable': poll() said so (writing
+ * is tried anyway unless the last write would have blocked). FY_ERR_IO:
+ * ended or broken: free it. */
 int fy_wire_io(struct fy_wire *wire, bool readable,
                bool writable) FY_MUST_CHECK;
 
@@ -109,8 +110,8 @@ int fy_wire_respond(struct fy_wire *wire, int32_t stream, int status,
                     const struct fy_wire_pair *pairs, size_t npairs,
                     bool body) FY_MUST_CHECK;
 
-/* How many bytes fy_wire_send() takes now: the peer's window less what waits;
- * 0 while the peer has not opened the window. */
+/* Returns the number of bytes that fy_wire_send() takes now: the peer's
+ * window less the queue; 0 while the peer has not opened the window. */
 size_t fy_wire_room(const struct fy_wire *wire, int32_t stream);
 /* Queues a copy of the bytes; more than fy_wire_room() is queued all the same
  * (spec bodies), FY_ERR_OVERFLOW beyond 16 MiB. FY_ERR_NOENT: the stream is
@@ -133,8 +134,8 @@ void fy_wire_cancel(struct fy_wire *wire, int32_t stream);
 struct fy_wire_counters {
     uint64_t received_bytes, sent_bytes;
     uint64_t rtt_ns; /* 0: none yet */
-    /* What the peer took in a second while there was more to send, lately: the
-     * link carries that at least; 0: there never was more. */
+    /* Bytes that the peer took in a second while there was more to send,
+     * lately: the link carries at least that; 0: there never was more. */
     uint64_t link_rate;
 };
 /* Copies the counters as they are now. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of wire*.c: a connection, its streams, and what the files share.
+ * Inside of wire*.c: a connection, its streams, and functions that the files
+ * share.
  */
 #ifndef FERRY_PROXY_WIRE_WIRES_H
 #define FERRY_PROXY_WIRE_WIRES_H
@@ -37,10 +38,10 @@ struct fy_wire_trailers {
     char text[FY_WIRE_MAX_HEAD_BYTES];
 };
 
-/* How far our side of a stream is. */
+/* Progress of this side's half of a stream. */
 enum fy_wire_sending {
     FY_SENDING_BODY,      /* if there is one, it goes on */
-    FY_SENDING_REST,      /* fy_wire_finish(): what is queued is the rest */
+    FY_SENDING_REST,      /* fy_wire_finish(): the queue is the rest */
     FY_SENDING_OVER,      /* END_STREAM is on its way */
     FY_SENDING_CANCELLED, /* RST_STREAM is; nothing of the stream is told */
 };
@@ -78,7 +79,8 @@ struct fy_wire {
     uint64_t ping_sent_ns; /* of the PING that is not answered; 0: none */
     uint64_t rtts_ns[FY_WIRE_RTTS]; /* the last, a ring */
     unsigned npings;
-    uint64_t full_ns, full_bytes; /* when it was full; what it took since */
+    uint64_t full_ns, full_bytes; /* time when it was full; bytes that it
+                                   * took since */
     enum fy_wire_role role;
     int in_fd, out_fd;
     bool socket;  /* out_fd is one */
@@ -94,7 +96,7 @@ struct fy_wire_stream *fy_wire_add(struct fy_wire *wire, int32_t id);
 void fy_wire_remove(struct fy_wire_stream *stream, uint32_t error);
 /* `ready' may have to be called. */
 void fy_wire_mark(struct fy_wire_stream *stream);
-/* Forgets what is queued; nothing more is taken. The caller sends RST_STREAM. */
+/* Forgets queued bytes and takes no more. The caller sends RST_STREAM. */
 void fy_wire_drop(struct fy_wire_stream *stream);
 
 /* The peer takes no more now, by its window or the descriptor: how much did it
