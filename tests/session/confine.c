@@ -9,7 +9,8 @@
  *   system      one that reads and executes the system's files alone
  *   spawn       likewise, by posix_spawn with a file action
  *   old         a kernel 4.18: newer system calls are unknown (ENOSYS)
- *   spaceless   no new namespaces (EPERM), and no Landlock (ENOSYS)
+ *   flat        no new namespaces (EPERM)
+ *   spaceless   likewise, and no Landlock (ENOSYS)
  * Linked statically it does so unseen by what is preloaded.
  */
 #define _GNU_SOURCE
@@ -142,6 +143,8 @@ main(int argc, char **argv)
         filter(makes_sockets, 1, SECCOMP_RET_KILL_PROCESS);
     } else if (strcmp(how, "old") == 0) {
         filter(newer, sizeof newer / sizeof *newer, SECCOMP_RET_ERRNO | ENOSYS);
+    } else if (strcmp(how, "flat") == 0) {
+        filter(spaces, 1, SECCOMP_RET_ERRNO | EPERM);
     } else if (strcmp(how, "spaceless") == 0) {
         filter(spaces, 1, SECCOMP_RET_ERRNO | EPERM);
         filter(rules, 1, SECCOMP_RET_ERRNO | ENOSYS);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # build, work and limit are of common.sh
-# Storage hosts whose kernels offer little: one of 4.18, and one that makes no namespaces and
-# has no Landlock. Their programs are other builds. The client's run there by their own linker
+# Storage hosts whose kernels offer little: one of 4.18, one that makes no namespaces, and one
+# that has no Landlock either. Their programs are other builds. The client's run there by their own linker
 # where nothing else could differ; all else runs locally, and it is said why.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
@@ -26,7 +26,7 @@ git init -q "$data/repo" 2>/dev/null &&
         git -c user.name=n -c user.email=e@f commit -qm first)
 python3 "$srcdir/tests/session/rebuilt.py" "$work/bin" grep sort uniq wc cat find sed gawk tar \
     gzip ls git iconv head tail md5sum stat cut tr xz file
-for host in old spaceless; do
+for host in old flat spaceless; do
     cat >"$work/$host" <<END
 #!/bin/sh
 unset XDG_CACHE_HOME
@@ -38,7 +38,7 @@ HOME=$work/there exec unshare -m sh -c '
     exec "$work/confine" $host / \${FERRY_OTHERS-$build/ferry} "\$@"' sh "\$@"
 END
 done
-chmod 755 "$work/old" "$work/spaceless"
+chmod 755 "$work/old" "$work/flat" "$work/spaceless"
 
 # run HOST COMMAND: as a shell runs it; $work/report has where it ran.
 run()
@@ -58,7 +58,7 @@ while read -r stages line; do
     esac
     (cd "$data" && sh -c "$line") >"$work/out" 2>"$work/err"
     echo "status $?" >>"$work/out"
-    for host in old spaceless; do
+    for host in old flat spaceless; do
         run "$host" sh -c "$line" >"$work/out.$host" 2>"$work/err.$host"
         echo "status $?" >>"$work/out.$host"
         if cmp -s "$work/out" "$work/out.$host" && cmp -s "$work/err" "$work/err.$host"; then
