@@ -59,13 +59,60 @@ def contents(mount):
     tap.ok("few files are asked for one by one", reads <= FOLDERS * FILES // 4, reads)
 
 
+def around(mount):
+    """The first small file of a folder brings the others; statfs is asked once."""
+    os.mkdir(mount.export + "/few")
+    for i in range(14):
+        with open("%s/few/f%02d" % (mount.export, i), "w", encoding="ascii") as f:
+            f.write("%d\n" % i)
+    os.listdir(mount.mnt + "/few")
+    for name in ("f00", "f13", "f07", "f01", "f11", "f04"):
+        with open(mount.mnt + "/few/" + name, encoding="ascii") as f:
+            f.read()
+    before = mount.report()
+    for _ in range(5):
+        os.statvfs(mount.mnt + "/d0")
+    after = mount.report()
+    asked = [before.get("request " + kind, 0) for kind in ("read", "fetch")]
+    tap.ok("a folder of few files comes at once", asked[0] <= 1 and asked[1] <= 4, asked)
+    count = after.get("request statfs", 0) - before.get("request statfs", 0)
+    tap.ok("statfs is asked once", count <= 1, count)
+    free = os.statvfs(mount.mnt).f_bavail
+    with open(mount.mnt + "/large", "wb") as f:
+        f.write(bytes(64 << 20))
+        os.fsync(f.fileno())
+    tap.ok("and again after a change", os.statvfs(mount.mnt).f_bavail != free, free)
+
+
+def read_back(mount):
+    """A program that reads between its writes, as an assembler does, waits for none of them;
+    others see the same file, and what the program was told of it stays so."""
+    path, far = mount.mnt + "/new", mount.export + "/new"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    before, wrong = mount.report()["waited"], []
+    for i in range(30):
+        os.pwrite(fd, b"%d" % i * 50, i * 90)
+        if os.pread(fd, 20, i * 90 + 30) != (b"%d" % i * 50)[30:50] or \
+                os.lseek(fd, 0, os.SEEK_END) != i * 90 + len(b"%d" % i * 50):
+            wrong.append(i)
+    waited = mount.report()["waited"] - before
+    tap.ok("reads between writes", not wrong and waited <= 15, (wrong, waited))
+    about = os.fstat(fd)
+    os.close(fd)
+    there = os.stat(far)
+    tap.ok("times before and after close", about.st_mtime_ns == os.stat(path).st_mtime_ns ==
+           there.st_mtime_ns and about.st_size == there.st_size, (about, there))
+    with open(path, "rb") as here, open(far, "rb") as f:
+        tap.ok("contents on both sides", here.read() == f.read())
+
+
 def main():
     reason = mounts.why_not("ferry")
-    for case in (names, contents):
+    for case in (names, contents, around, read_back):
         if reason:
             tap.skip(case.__name__, reason)
             continue
-        with mounts.Mount("ferry") as mount:
+        with mounts.Mount("ferry", fault="both,delay=15ms" if case is read_back else "") as mount:
             fill(mount.export)
             case(mount)
     tap.finish()

@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "proxy/files/client/file.h"
+#include "proxy/files/client/shadow.h"
 #include "proxy/files/client/walks.h"
 
 /* ---- getattr, setattr ------------------------------------------------------------------------ */
@@ -53,8 +54,15 @@ getattr(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct fy_client *client = fy_client_of(request);
     struct fy_node *node = fy_told_node(client, request, number);
-    (void)info;
+    struct fy_files_bytes own;
     if (!node) {
+        return;
+    }
+    /* With an open file the kernel asks for the size alone, at the end of a read or of a seek:
+     * programs ask without. Neither is to wait for writes whose effect is known. */
+    if (info && fy_shadow_counts(node, &own)) {
+        client->counts.local++;
+        fy_reply_size(client, request, node, own.n);
         return;
     }
     /* A file that is being made has no contents until the first write: most programs look
@@ -125,6 +133,7 @@ setattr_now(struct fy_client *client, struct fy_node *node,
         node->version++;
         if (S_ISREG(node->attr.mode)) {
             fy_ahead_drop(client, node);
+            fy_shadow_drop(client, node->file);
         }
     }
     fy_ask(client,

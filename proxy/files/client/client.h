@@ -161,6 +161,7 @@ struct fy_client {
     int status;             /* of fy_files_mount() */
     bool mounted, ends;
     bool detached;          /* no folder of this machine shows it any more */
+    uint64_t shadow_bytes;  /* of all copies of shadow.c */
     uint32_t opens;         /* files and folders that are open here */
     struct fy_watch mounts; /* /proc/self/mountinfo */
     struct fy_timer soft;   /* -o soft */

@@ -18,6 +18,7 @@
 #include "proxy/files/client/file.h"
 #include "proxy/files/client/holds.h"
 #include "proxy/files/client/locks.h"
+#include "proxy/files/client/shadow.h"
 #include "proxy/files/record.h"
 
 enum {
@@ -190,8 +191,14 @@ read_file(fuse_req_t request, fuse_ino_t number, size_t bytes, off_t offset,
 {
     struct fy_client *client = fy_client_of(request);
     struct fy_node *node = fy_told_node(client, request, number);
+    struct fy_files_bytes own;
     (void)info;
-    if (node) {
+    if (node && fy_shadow_counts(node, &own)) {
+        size_t at = (uint64_t)offset < own.n ? (size_t)offset : own.n;
+        client->counts.local++;
+        fuse_reply_buf(request, own.at + at,
+                       own.n - at < bytes ? own.n - at : bytes);
+    } else if (node) {
         bytes = bytes < FY_FILES_DATA_BYTES ? bytes : FY_FILES_DATA_BYTES;
         fy_when_quiet(client, node,
                       &(struct fy_later){.run = read_now,
@@ -248,6 +255,7 @@ quiet(struct fy_client *client, struct fy_node *node)
     if (file->doubt) {
         /* A notice came meanwhile: perhaps of another's write. */
         file->doubt = false;
+        fy_shadow_drop(client, file);
         fy_ask(client,
                &(struct fy_call){.answered = attr_answered, .node = node},
                &(struct fy_files_message){.type = FY_FILES_GETATTR});
@@ -284,9 +292,13 @@ write_answered(struct fy_client *client, struct fy_call *call,
         (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_OWN,
                            call->stamp);
         if (other) { /* others wrote in between */
+            fy_shadow_drop(client, file);
             fy_forget_node(client, node, FY_NOTICE_CONTENTS);
         }
-    } else if (early) {
+    } else {
+        fy_shadow_drop(client, file);
+    }
+    if (answer->status != 0 && early) {
         fy_file_failed(client, file, -answer->status);
         fy_forget_node(client, node, FY_NOTICE_CONTENTS);
     }
@@ -313,6 +325,7 @@ write_file(fuse_req_t request, fuse_ino_t number, const char *bytes, size_t n,
                  client->pending.bytes + n <= ALL_BYTES_MAX && file->error == 0;
     node->version++;
     fy_ahead_drop(client, node);
+    fy_shadow_write(client, node, (uint64_t)offset, bytes, n);
     if (early) {
         count_pending(client, file, n, true);
         fuse_reply_write(request, n);
@@ -415,6 +428,7 @@ allocate_now(struct fy_client *client, struct fy_node *node,
 {
     node->version++;
     fy_ahead_drop(client, node);
+    fy_shadow_drop(client, node->file);
     fy_ask(client,
            &(struct fy_call){
                .request = later->request, .answered = allocated, .node = node},
@@ -513,6 +527,7 @@ copy_when_read(struct fy_client *client, struct fy_node *node,
     }
     other->version++;
     fy_ahead_drop(client, other);
+    fy_shadow_drop(client, other->file);
     fy_ask(client,
            &(struct fy_call){.request = later->request,
                              .answered = copied,

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proxy/files/client/shadow.h"
+
 struct fy_file *
 fy_file_of(struct fy_node *node)
 {
@@ -35,6 +37,7 @@ fy_file_free(struct fy_file *file)
     if (file->reader) {
         file->free_reader(file->reader);
     }
+    free(file->shadow);
     while (file->lockers) {
         struct fy_locker *locker = file->lockers;
         file->lockers = locker->next;
@@ -47,11 +50,11 @@ void
 fy_file_settle(struct fy_client *client, struct fy_node *node)
 {
     struct fy_file *file = node->file;
-    (void)client;
     if (file && file->opens == 0 && file->pending == 0 && file->stores == 0 &&
         file->error == 0 && !file->quiet && !file->stored && !file->push &&
         !file->fetching && file->reads == 0) {
         node->file = NULL;
+        fy_shadow_drop(client, file);
         fy_file_free(file);
     }
 }

@@ -58,6 +58,8 @@ struct fy_file {
     struct fy_files_time seen;
     uint64_t seen_ns; /* when this ctime was told with a lock first */
     bool doubt;       /* attributes differed while writes were on their way */
+    char *shadow;     /* the copy of shadow.c; owned; NULL: there is none */
+    uint64_t shadow_bytes;
     struct fy_later *quiet;   /* wait until no write is on its way */
     struct fy_later *stored;  /* wait until no store is being executed */
     struct fy_reader *reader; /* stream of reads: reader.c */

@@ -30,6 +30,8 @@ files_client_sources = \
 	proxy/files/client/notifier.h \
 	proxy/files/client/operations.h \
 	proxy/files/client/reader.c \
+	proxy/files/client/shadow.c \
+	proxy/files/client/shadow.h \
 	proxy/files/client/stream.c \
 	proxy/files/client/stream.h \
 	proxy/files/client/told.c \

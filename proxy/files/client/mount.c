@@ -24,6 +24,7 @@
 #include "proxy/files/client/holds.h"
 #include "proxy/files/client/locks.h"
 #include "proxy/files/client/operations.h"
+#include "proxy/files/client/shadow.h"
 #include "proxy/files/record.h"
 
 enum {
@@ -269,11 +270,18 @@ replaced(struct fy_client *client)
     fy_holds_lost(client);
 }
 
+static void
+dropped(struct fy_client *client, struct fy_node *node)
+{
+    fy_ahead_drop(client, node);
+    fy_shadow_drop(client, node->file);
+}
+
 static const struct fy_client_events client_events = {
     .greeted = greeted,
     .noticed = fy_change_came,
     .replaced = replaced,
-    .dropped = fy_ahead_drop,
+    .dropped = dropped,
 };
 
 /* ---- the way to the storage --------------------------------------------------------------------- */

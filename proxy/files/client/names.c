@@ -15,6 +15,7 @@
 #include "proxy/files/client/early.h"
 #include "proxy/files/client/file.h"
 #include "proxy/files/client/holds.h"
+#include "proxy/files/client/shadow.h"
 #include "proxy/files/client/walks.h"
 
 enum {
@@ -273,6 +274,9 @@ create_now(struct fy_client *client, struct fy_node *node,
         fy_tree_forget(&client->tree, node, 1);
     } else {
         fy_hold_begin(client, node);
+        if (writes) {
+            fy_shadow_begin(node);
+        }
     }
 }
 

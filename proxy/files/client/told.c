@@ -358,6 +358,16 @@ fy_reply_absent(struct fy_client *client, fuse_req_t request,
 }
 
 void
+fy_reply_size(struct fy_client *client, fuse_req_t request,
+              const struct fy_node *node, uint64_t size)
+{
+    struct stat stat;
+    fill_stat(client, node, &stat);
+    stat.st_size = (off_t)size;
+    fuse_reply_attr(request, &stat, 0);
+}
+
+void
 fy_reply_attr(struct fy_client *client, fuse_req_t request,
               const struct fy_node *node)
 {

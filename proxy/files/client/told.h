@@ -64,6 +64,9 @@ void fy_reply_entry(struct fy_client *client, fuse_req_t request,
 /* A name that is not there. */
 void fy_reply_absent(struct fy_client *client, fuse_req_t request,
                      const struct fy_node *folder, bool certain);
+/* As fy_reply_attr, with another size, which the kernel asks for again when it needs it. */
+void fy_reply_size(struct fy_client *client, fuse_req_t request,
+                   const struct fy_node *node, uint64_t size);
 void fy_reply_attr(struct fy_client *client, fuse_req_t request,
                    const struct fy_node *node);
 
