@@ -247,7 +247,10 @@ check_merged(struct fy_names *names, int folder, const char *name, size_t n,
     int below =
         openat(folder, copy, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (below < 0) {
-        return 0;
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                   ? 0
+                   : refuse(names, shown, ": cannot be looked at for links",
+                            NULL);
     }
     int status = check_below(names, below, 0, shown);
     close(below);
@@ -331,8 +334,10 @@ check_beside(struct fy_names *names, const struct fy_root *root,
     return status;
 }
 
+/* Returns false only if it is seen that the last name is no link: an error may hide a link,
+ * but no name is none. */
 static bool
-is_link(const struct fy_root *root, const char *relative)
+may_be_link(const struct fy_root *root, const char *relative)
 {
     char path[PATH_MAX];
     struct stat about;
@@ -340,11 +345,15 @@ is_link(const struct fy_root *root, const char *relative)
     const char *name = last_name(relative, &n);
     (void)snprintf(path, sizeof path, "%.*s", (int)(name + n - relative),
                    relative);
-    int fd = n ? fy_open_beneath(root->fd, path, O_PATH | O_NOFOLLOW, 0) : -1;
-    bool link = fd >= 0 && fstat(fd, &about) == 0 && S_ISLNK(about.st_mode);
-    if (fd >= 0) {
-        close(fd);
+    if (!n) {
+        return false;
     }
+    int fd = fy_open_beneath(root->fd, path, O_PATH | O_NOFOLLOW, 0);
+    if (fd < 0) {
+        return errno != ENOENT && errno != ENOTDIR;
+    }
+    bool link = fstat(fd, &about) != 0 || S_ISLNK(about.st_mode);
+    close(fd);
     return link;
 }
 
@@ -355,7 +364,15 @@ fy_names_check(struct fy_names *names, const struct fy_root *root,
 {
     struct stat about;
     int fd = fy_open_beneath(root->fd, relative, O_PATH, 0);
-    bool exists = fd >= 0 && fstat(fd, &about) == 0;
+    bool exists = fd >= 0;
+    if (exists ? fstat(fd, &about) != 0
+               : errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
+                     errno != EXDEV && errno != EACCES) {
+        if (exists) {
+            close(fd);
+        }
+        return refuse(names, shown, " cannot be looked at", NULL);
+    }
     int status = 0;
     if (!exists || !S_ISDIR(about.st_mode)) {
         status = check_beside(names, root, relative, use, exists, shown);
@@ -364,7 +381,7 @@ fy_names_check(struct fy_names *names, const struct fy_root *root,
         bool filled =
             use->access == FY_ACCESS_OUT &&
             (use->kind == FY_USE_TREE || relative[strlen(relative) - 1] == '/');
-        if (!filled && is_link(root, relative)) {
+        if (!filled && may_be_link(root, relative)) {
             status =
                 refuse(names, shown, " is a link, which it may replace", NULL);
         } else if (filled) {

@@ -372,7 +372,8 @@ class Rig:
         for name in ("nfsv4gracetime", "nfsv4leasetime"):  # no client was there before
             self.must("storage", "sh", "-c", "echo 10 >/proc/fs/nfsd/" + name)
         # Debian's file has the server look for users' groups by itself.
-        self.must("storage", "mount", "--bind", "/dev/null", "/etc/nfs.conf")
+        self.must("storage", "sh", "-c", "[ -e /etc/nfs.conf ] || : >/etc/nfs.conf; "
+                  "mount --bind /dev/null /etc/nfs.conf")
         self.export_nfs("rw,no_root_squash")
         self.must("storage", "rpc.nfsd", "4")
         self.must("storage", "rpc.mountd")
