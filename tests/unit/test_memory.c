@@ -126,6 +126,18 @@ START_TEST(test_another_mapping_ends_the_object)
 }
 END_TEST
 
+/* A scan tells nothing of addresses that have no mapping. */
+START_TEST(test_no_mapping)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    (void)munmap(host + 8 * FY_PAGE_BYTES, BYTES - 8 * FY_PAGE_BYTES);
+    int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
+    ck_assert(stale == -1 || stale == BYTES - 8 * FY_PAGE_BYTES);
+    end();
+}
+END_TEST
+
 /* A part of a page is never clean, also for a later, larger operand. */
 START_TEST(test_parts_of_pages_are_copied)
 {
@@ -230,6 +242,7 @@ main(void)
     fy_pages_close(&watch);
     tcase_add_test(tcase, test_writes_are_found);
     tcase_add_test(tcase, test_another_mapping_ends_the_object);
+    tcase_add_test(tcase, test_no_mapping);
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
     tcase_add_test(tcase, test_results_are_clean_and_failures_are_not);
     tcase_add_loop_test(tcase, test_waste_ends, 0, 2);
