@@ -62,6 +62,27 @@ parse_mask(const char *value, void *field, struct fy_buffer *why)
     return status ? FY_ERR_INVALID : 0;
 }
 
+static const char *const residencies[FY_RESIDENCIES] = {"off", "write-through"};
+
+static int
+parse_residency(const char *value, void *field, struct fy_buffer *why)
+{
+    for (unsigned i = 0; i < FY_RESIDENCIES; i++) {
+        if (strcmp(value, residencies[i]) == 0) {
+            *(enum fy_residency *)field = (enum fy_residency)i;
+            return 0;
+        }
+    }
+    fy_buffer_add(why, "expected off or write-through");
+    return FY_ERR_INVALID;
+}
+
+static void
+print_residency(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add(to, residencies[*(const enum fy_residency *)field]);
+}
+
 static int
 parse_memory(const char *value, void *field, struct fy_buffer *why)
 {
@@ -311,6 +332,10 @@ static const struct fy_setting table[] = {
      WIRE | USER, AT(device), parse_device, print_text},
     {"memory", "0", "limit of the device's memory; 0 is the device's own",
      WIRE | USER, AT(memory_bytes), parse_memory, print_memory},
+    {"residency", "off",
+     "what stays on the device between calls: off (nothing) or write-through "
+     "(operands whose writes the kernel tells of)",
+     WIRE | USER, AT(residency), parse_residency, print_residency},
     {"force", "0",
      "offload whenever the annotation allows, without the cost model",
      WIRE | USER, AT(force), parse_bool, print_bool},

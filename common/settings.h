@@ -36,10 +36,18 @@ enum fy_mode {
     FY_MODE_FORCE_COUNT = 4, /* 2, counted and originals timed */
 };
 
+/* Kinds of residency. */
+enum fy_residency {
+    FY_RESIDENCY_OFF = 0,
+    FY_RESIDENCY_WRITE_THROUGH, /* the kernel tells which pages were written */
+    FY_RESIDENCIES,
+};
+
 struct fy_settings {
     enum fy_mode mode;
     char device[FY_SETTINGS_NAME_BYTES]; /* "auto", "none", "host", ... */
     uint64_t memory_bytes;               /* device limit; 0: device's default */
+    enum fy_residency residency;         /* of operands */
     bool force;                          /* offload all that is allowed */
     bool early;        /* start CUDA before a program that may use it */
     bool chunk_random; /* random chunk shapes (tests, verify) */

@@ -31,5 +31,6 @@ include pager/device/host/local.mk
 include pager/engine/local.mk
 include pager/execute/local.mk
 include pager/kernel/local.mk
+include pager/memory/local.mk
 include pager/plan/local.mk
 include pager/verify/local.mk

@@ -80,6 +80,7 @@ UNIT_TESTS += tests/unit/test_replica
 UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_host_arena
 UNIT_TESTS += tests/unit/test_hostmem
+UNIT_TESTS += tests/unit/test_memory
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_fft
 UNIT_TESTS += tests/unit/test_fft_plan
@@ -159,6 +160,10 @@ tests_unit_test_fft_LDADD = libfypager.la $(CHECK_LIBS) -lm
 tests_unit_test_device_SOURCES = tests/unit/test_device.c
 tests_unit_test_device_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_device_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_memory_SOURCES = tests/unit/test_memory.c
+tests_unit_test_memory_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_memory_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_hostmem_SOURCES = tests/unit/test_hostmem.c
 tests_unit_test_hostmem_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -38,6 +38,8 @@ static const char help[] =
     "                        'host' computes here, 'cuda' on the Nth GPU from "
     "0,\n"
     "                        within SIZE bytes (64MiB, 1GiB)\n"
+    "  --residency off|write-through\n"
+    "                        what stays on the device between calls (off)\n"
     "  --force               whenever the annotation allows, not when it pays\n"
     "  --verify[=RATE[:SEED]] compare offloaded calls, or a part of them "
     "(0.01),\n"
@@ -60,6 +62,7 @@ enum option_id {
     OPTION_MOUNT = 256,
     OPTION_NO_DISCOVER,
     OPTION_DEVICE,
+    OPTION_RESIDENCY,
     OPTION_FORCE,
     OPTION_CHUNK,
     OPTION_VERIFY,
@@ -77,6 +80,7 @@ static const struct option long_options[] = {
     {"mount", required_argument, NULL, OPTION_MOUNT},
     {"no-discover", no_argument, NULL, OPTION_NO_DISCOVER},
     {"device", required_argument, NULL, OPTION_DEVICE},
+    {"residency", required_argument, NULL, OPTION_RESIDENCY},
     {"force", no_argument, NULL, OPTION_FORCE},
     {"chunk", required_argument, NULL, OPTION_CHUNK},
     {"verify", optional_argument, NULL, OPTION_VERIFY},
@@ -224,6 +228,9 @@ take(int id, struct fy_run_options *options)
         return 0;
     case OPTION_DEVICE:
         return parse_device_option(optarg, &options->settings);
+    case OPTION_RESIDENCY:
+        return set(&options->settings, FY_SETTING_WIRE, "--residency",
+                   "residency", optarg);
     case OPTION_FORCE:
         options->settings.force = true;
         return 0;

@@ -126,7 +126,7 @@ count_error(const struct fy_decision *decision, struct fy_device *of)
 /* A status of fy_executor_run(); 0: *out has what to answer. */
 static int
 run_plan(struct offload *offload, const struct fy_lease *lease,
-         struct fy_plan *plan, enum fy_reason *out)
+         struct fy_plan *plan, struct fy_hold *hold, enum fy_reason *out)
 {
     struct fy_decision *decision = &offload->decision;
     union fy_raw value;
@@ -137,6 +137,8 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
+    /* A verification puts the operands back later. */
+    fy_memory_release(&state.memory, hold, status == FY_OK);
     decision->actual_seconds = fy_clock_seconds() - start;
     if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
         status == FY_ERR_BUSY || status == FY_ERR_UNSUPPORTED) {
@@ -187,7 +189,7 @@ count_tried(const struct fy_tried *tried)
 /* With device and executor: plan, decide again with the plan, run. */
 static enum fy_reason
 plan_and_run(struct offload *offload, const struct fy_lease *lease,
-             bool *ran_out)
+             struct fy_hold *hold, bool *ran_out)
 {
     const struct fy_intercepted *call = offload->call;
     const struct fy_target target = {
@@ -201,6 +203,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     const struct fy_plan_options options = {
         .ops = state.ops,
         .device = lease->device,
+        .resident = hold->operands,
         .budget_bytes = lease->budget_bytes,
         .overlap_bytes =
             rates->overlap > 0 ? (uint64_t)(rates->in_bytes / 1000) : 0,
@@ -237,6 +240,10 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     if (status) {
         return plan_reason(status);
     }
+    plan->schedule.hold = hold;
+    plan->predicted.bytes_in -= hold->kept_bytes < plan->predicted.bytes_in
+                                    ? hold->kept_bytes
+                                    : plan->predicted.bytes_in;
     offload->decision.method = plan->method;
     offload->lower_bound_bytes =
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
@@ -244,7 +251,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     if (fy_choice_pays(&state.chooser, &offload->choice, &offload->bound,
                        &plan->predicted, plan->touched_bytes,
                        &offload->decision)) {
-        status = run_plan(offload, lease, plan, &reason);
+        status = run_plan(offload, lease, plan, hold, &reason);
         if (status == FY_OK) {
             struct fy_tried tried = fy_choice_ran(
                 &state.chooser, &offload->choice, fy_clock_seconds() - start);
@@ -298,6 +305,20 @@ find_gemm(void *original)
     return found;
 }
 
+/* Makes or finds objects for the operands; mirrors get at most half of the lease. */
+static void
+hold_operands(const struct offload *offload, struct fy_lease *lease,
+              struct fy_hold *hold)
+{
+    uint64_t left = lease->budget_bytes;
+
+    fy_memory_hold(&state.memory, lease->device, offload->bound.views,
+                   offload->bound.function->noperands, &left, left / 2, hold);
+    if (left != lease->budget_bytes) {
+        fy_pool_part(&state.pool, lease, left);
+    }
+}
+
 /*
  * Device memory may run out in the middle, also in a library's own allocation
  * or because of another process: again with half of it, as long as that plans.
@@ -324,8 +345,11 @@ run_on_device(struct offload *offload)
         fy_choice_begin(&state.chooser, &offload->choice, &offload->bound,
                         offload->call->caller);
     }
-    do {
-        reason = plan_and_run(offload, &lease, &ran_out);
+    struct fy_hold hold;
+    hold_operands(offload, &lease, &hold);
+    do { /* again without mirrors: the release has emptied the hold */
+        reason = plan_and_run(offload, &lease, &hold, &ran_out);
+        fy_memory_release(&state.memory, &hold, false); /* where nothing ran */
     } while (ran_out && fy_pool_shrink(&state.pool, &lease));
     fy_pool_release(&state.pool, &lease);
     return reason;
@@ -576,6 +600,7 @@ engine_abandon(void)
 {
     fy_run_verify_drop();
     if (fy_pool_abandon(&state.pool)) {
+        fy_memory_forget(&state.memory);
         __atomic_fetch_add(&state.device_errors, 1, __ATOMIC_RELAXED);
     }
 }
@@ -653,7 +678,9 @@ fy_engine_start(const struct fy_shim_services *given)
         errno = saved;
         return NULL;
     }
-    if (fy_pool_start(&state.pool, state.ops, settings->memory_bytes) ||
+    state.pool.memory = &state.memory;
+    if (fy_memory_start(&state.memory, settings->residency) ||
+        fy_pool_start(&state.pool, state.ops, settings->memory_bytes) ||
         fy_fork_start(&state)) {
         errno = saved;
         return NULL;

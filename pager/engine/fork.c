@@ -33,6 +33,12 @@ learned_reset(void)
 }
 
 static void
+memory_reset(void)
+{
+    fy_memory_after_fork(&state->memory);
+}
+
+static void
 pool_reset(void)
 {
     fy_pool_after_fork_child(&state->pool);
@@ -55,6 +61,7 @@ static const struct row {
     {"debug log", NULL, NULL, NULL, debug_child},
     {"handles", NULL, NULL, fy_handles_after_fork, NULL},
     {"statistics", NULL, NULL, learned_reset, NULL},
+    {"residency", NULL, NULL, memory_reset, NULL},
     /* The parent's device stays behind with its locks. */
     {"pool", NULL, NULL, pool_reset, NULL},
     /* The child's only thread is the main one. */

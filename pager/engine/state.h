@@ -14,6 +14,7 @@
 #include "pager/decide/choice.h"
 #include "pager/engine/engine.h"
 #include "pager/execute/pool.h"
+#include "pager/memory/memory.h"
 #include "pager/verify/run_verify.h"
 #include "pager/verify/verify.h"
 
@@ -25,6 +26,7 @@ struct fy_state {
     unsigned char *without_kernel;   /* of functions; NULL: all are tried */
     unsigned device_errors;          /* since a call succeeded */
     struct fy_checks checks;         /* ferry run --verify */
+    struct fy_memory memory;         /* objects with mirrors */
     struct fy_pool pool;             /* the device and its executors */
     struct fy_chooser chooser;       /* which side a call runs on */
     struct fy_providers providers;   /* how wide INTEGER is, by original */

@@ -17,6 +17,7 @@
 #include "common/debug.h"
 #include "pager/device/copy.h"
 #include "pager/execute/lane.h"
+#include "pager/execute/mirrors.h"
 #include "pager/execute/replica.h"
 #include "pager/execute/undo.h"
 
@@ -463,34 +464,11 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
     }
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
-        if (r->next_use != FY_NIL || r->buffer == 0) {
+        if (r->next_use != FY_NIL || r->buffer == 0 || r->mirrored) {
             continue;
         }
         int status = r->leaving ? retire(x, r, FY_STREAM_COPY_OUT, out_turn)
                                 : retire(x, r, FY_STREAM_COMPUTE, turn);
-        if (status != 0) {
-            return status;
-        }
-    }
-    return 0;
-}
-
-static int
-run_steps(struct fy_executor *x)
-{
-    struct fy_lane *lane = &x->lanes[FY_STREAM_COMPUTE];
-    for (uint32_t i = 0; i < x->schedule->nsteps; i++) {
-        uint64_t turn;
-        int status = stage(x, i);
-        if (status == 0) {
-            status = compute(x, i, &turn);
-        }
-        if (status == 0) {
-            status = settle(x, i, turn);
-        }
-        if (status == 0 && turn > AHEAD) {
-            status = fy_lane_wait(lane, turn - AHEAD);
-        }
         if (status != 0) {
             return status;
         }
@@ -523,6 +501,29 @@ finish(struct fy_executor *x, int status)
 }
 
 static int
+run_steps(struct fy_executor *x)
+{
+    struct fy_lane *lane = &x->lanes[FY_STREAM_COMPUTE];
+    int status =
+        fy_mirrors_copy(x->schedule->hold, &x->lanes[FY_STREAM_COPY_IN], lane,
+                        &x->traffic.bytes_in);
+    for (uint32_t i = 0; status == 0 && i < x->schedule->nsteps; i++) {
+        uint64_t turn;
+        status = stage(x, i);
+        if (status == 0) {
+            status = compute(x, i, &turn);
+        }
+        if (status == 0) {
+            status = settle(x, i, turn);
+        }
+        if (status == 0 && turn > AHEAD) {
+            status = fy_lane_wait(lane, turn - AHEAD);
+        }
+    }
+    return status;
+}
+
+static int
 reserve_addresses(struct fy_executor *x, const struct fy_schedule *s)
 {
     size_t most = 1;
@@ -551,6 +552,7 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
         status = fy_replica_build(&x->table, schedule);
     }
     if (status == 0) {
+        fy_mirrors_place(&x->table, schedule);
         status = fy_undo_reserve(&x->undo, &x->table);
         if (status == 0) {
             status = finish(x, run_steps(x));

@@ -8,6 +8,8 @@ libfypager_la_SOURCES += \
 	pager/execute/hostmem.h \
 	pager/execute/lane.c \
 	pager/execute/lane.h \
+	pager/execute/mirrors.c \
+	pager/execute/mirrors.h \
 	pager/execute/pool.c \
 	pager/execute/pool.h \
 	pager/execute/replica.c \

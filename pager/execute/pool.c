@@ -256,6 +256,21 @@ prepare(struct fy_pool *pool, struct fy_pool_member *m,
     return reason;
 }
 
+/* Returns the part of `total' that mirrors leave, after evicting those in the way. */
+static uint64_t
+without_mirrors(struct fy_pool *pool, uint64_t total, uint64_t useful_bytes)
+{
+    uint64_t mirrors = pool->memory ? fy_memory_bytes(pool->memory) : 0;
+    uint64_t taken =
+        mirrors + __atomic_load_n(&pool->granted_bytes, __ATOMIC_RELAXED);
+
+    if (mirrors > 0 && (taken > total || total - taken < useful_bytes)) {
+        fy_memory_evict(pool->memory, taken + useful_bytes - total);
+        mirrors = fy_memory_bytes(pool->memory);
+    }
+    return total > mirrors ? total - mirrors : 0;
+}
+
 /*
  * A part of the memory: as much as is of use, or what is free when that is at
  * least half of all (two large calls are faster one after the other).
@@ -273,6 +288,7 @@ grant(struct fy_pool *pool, struct fy_pool_member *m, uint64_t useful_bytes,
             m->claimed = true;
             total = pool->ops->memory_bytes(pool->device);
         }
+        total = without_mirrors(pool, total, useful_bytes);
         uint64_t least = useful_bytes < total / 2 ? useful_bytes : total / 2;
         pthread_mutex_lock(&pool->lock);
         uint64_t unused =
@@ -346,6 +362,20 @@ fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease)
     }
 }
 
+void
+fy_pool_part(struct fy_pool *pool, struct fy_lease *lease, uint64_t left)
+{
+    struct fy_pool_member *m = &pool->members[lease->member];
+
+    pthread_mutex_lock(&pool->lock);
+    if (m->executor == lease->executor && left <= m->granted_bytes) {
+        pool->granted_bytes -= m->granted_bytes - left;
+        m->granted_bytes = left;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    lease->budget_bytes = left;
+}
+
 bool
 fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease)
 {
@@ -354,6 +384,9 @@ fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease)
 
     if (smaller < LEAST_BUDGET_BYTES || m->executor != lease->executor) {
         return false;
+    }
+    if (pool->memory) {
+        fy_memory_evict(pool->memory, UINT64_MAX);
     }
     if (pool->ops->give_back) {
         pool->ops->give_back(lease->device, false);

@@ -34,6 +34,7 @@ struct fy_pool_member {
 };
 
 struct fy_pool {
+    struct fy_memory *memory; /* mirrors, which take from the same; or NULL */
     const struct fy_device_ops *ops;
     uint64_t limit_bytes; /* 0: the device's default */
     pthread_mutex_t lock;
@@ -83,6 +84,9 @@ enum fy_reason fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes,
  * was given up and whose executor the pool has replaced.
  */
 void fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease);
+
+/* Has mirrors of objects take a part of the lease's budget, which is `left' now. */
+void fy_pool_part(struct fy_pool *pool, struct fy_lease *lease, uint64_t left);
 
 /*
  * Device memory has run out under a call, which has been undone: halves its

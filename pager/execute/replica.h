@@ -29,17 +29,19 @@ struct fy_replica {
     uint64_t origin_bytes; /* from the buffer's start to element (0, 0, ..) */
     uint64_t buffer;       /* 0: none */
     uint8_t state;         /* enum fy_replica_state */
-    bool scratch;          /* never copied either way */
-    bool used, written;    /* by any step */
-    bool old_matters;      /* the call may read its old host content */
-    bool leaving;          /* written back after its last use */
-    bool loaded;           /* has been copied in */
-    bool logged;           /* which is in the undo log, at undo_at */
-    uint32_t first_use;    /* step */
-    uint32_t next_use;     /* step, or FY_NIL */
-    uint32_t pinned_by;    /* step + 1 that it must stay for */
-    uint64_t used_turn;    /* of the compute lane, last use */
-    uint64_t out_turn;     /* of the copy-out lane, last write-back */
+    bool
+        mirrored; /* the buffer is a part of an object's mirror, of another owner */
+    bool scratch;       /* never copied either way */
+    bool used, written; /* by any step */
+    bool old_matters;   /* the call may read its old host content */
+    bool leaving;       /* written back after its last use */
+    bool loaded;        /* has been copied in */
+    bool logged;        /* which is in the undo log, at undo_at */
+    uint32_t first_use; /* step */
+    uint32_t next_use;  /* step, or FY_NIL */
+    uint32_t pinned_by; /* step + 1 that it must stay for */
+    uint64_t used_turn; /* of the compute lane, last use */
+    uint64_t out_turn;  /* of the copy-out lane, last write-back */
     size_t undo_at;
     struct fy_replica *before, *after; /* of those with a buffer, or spare */
 };

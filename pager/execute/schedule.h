@@ -10,6 +10,7 @@
 
 #include "annotations/model/model.h"
 #include "pager/device/device.h"
+#include "pager/memory/memory.h"
 
 /*
  * A box of a view: indices lo[k] .. lo[k] + n[k] - 1. Two tiles of one view in
@@ -78,6 +79,7 @@ struct fy_schedule {
      * final: false undoes all (FY_ERR_UNSUPPORTED).
      */
     bool (*accept)(void *planner);
+    struct fy_hold *hold; /* operands with mirrors; NULL: none. Borrowed. */
 };
 
 /* The counts of a run, for the report. Bytes count declared elements only. */

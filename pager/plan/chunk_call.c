@@ -80,6 +80,10 @@ is_free_stride(const struct fy_planner *planner, const struct fy_scope *scope,
         for (unsigned k = 0; k < operands[o].naxes; k++) {
             uint32_t node = operands[o].axes[k].stride;
             unsigned steps = 0;
+            if (fy_eval_bare_cell(scope, node) == cell &&
+                planner->options.resident >> o & 1) {
+                return false;
+            }
             if (fy_eval_bare_cell(scope, node) != cell &&
                 reads_cell(scope, node, cell, 0, &steps)) {
                 return false;

@@ -25,7 +25,8 @@ struct fy_target {
 struct fy_plan_options {
     const struct fy_device_ops *ops; /* where chunk calls are launched */
     struct fy_device *device;        /* of `ops'; for resolve(), else unused */
-    uint64_t budget_bytes;           /* device memory for the tiles of a step */
+    uint32_t resident; /* bit o: operand o has a mirror and keeps the strides */
+    uint64_t budget_bytes; /* device memory for the tiles of a step */
     /*
      * Bytes that the link carries in about a millisecond, if copies and
      * kernels run side by side. A call that moves many times more (search.c)

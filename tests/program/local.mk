@@ -22,6 +22,7 @@ EXTRA_DIST += tests/program/plugins.c
 EXTRA_DIST += tests/program/pointers.c
 EXTRA_DIST += tests/program/programs.py
 EXTRA_DIST += tests/program/reasons.c
+EXTRA_DIST += tests/program/resident.c
 EXTRA_DIST += tests/program/run
 EXTRA_DIST += tests/program/sandbox.c
 EXTRA_DIST += tests/program/setups.py

@@ -16,6 +16,10 @@ WAYS = {
     "cut": ["--device", "host,memory=64KiB", "--force", "--chunk", "random:3"],
     "whole": ["--device", "host,memory=64MiB", "--force"],
     "default": ["--device", "host"],
+    "resident": ["--device", "host,memory=64MiB", "--force",
+                 "--residency", "write-through"],
+    "evicted": ["--device", "host,memory=2MiB", "--force",
+                "--residency", "write-through", "--chunk", "random:5"],
     "card": ["--device", "cuda", "--force"], # tests/fakecuda
     "slow": ["--device", "host"], # with rates by which it never pays
 }
@@ -24,7 +28,7 @@ SLOW = "call_seconds=1000\n"
 ALL = ("cut", "whole", "default")
 # With a report, to see what was offloaded. Otherwise the program takes ferry's
 # own process, which is the other half of `ferry run'.
-COUNTED = ("cut", "whole", "card")
+COUNTED = ("cut", "whole", "card", "resident", "evicted")
 BOTH = ("netlib", "openblas")
 # The fake card, where `make check' has built it.
 FAKED = ("card",) if os.path.exists(
@@ -35,6 +39,7 @@ SOURCES = {
     "threads": ("threads.c", ["-lblas", "-pthread"]),
     "faults": ("faults.c", ["-lblas", "-pthread"]),
     "plugins": ("plugins.c", ["-lblas", "-ldl"]),
+    "resident": ("resident.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -183,6 +188,9 @@ def programs():
         yield Program("neighbours/" + mode, ["neighbours", mode],
                       expect={"triangle": ("dsyrk",), "strided": ("dgemv",)
                               }.get(mode, ("dgemm",)))
+    for seed in (1, 2, 3):
+        yield Program("resident/%d" % seed, ["resident", "200", str(seed)],
+                      blas=one, ways=("whole", "resident", "evicted"))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles in mirrors of resident operands; runs on the executor's thread. */
+#include "config.h"
+
+#include "pager/execute/mirrors.h"
+
+/* Returns true if the replica's elements lie in a mirror as the schedule wants them. */
+static bool
+fits_mirror(const struct fy_replica *r)
+{
+    const struct fy_view *view = &r->copy.view;
+    for (unsigned k = 0; k < view->naxes; k++) {
+        if (view->extent[k] > 1 &&
+            view->stride[k] != r->copy.device_stride[k]) {
+            return false;
+        }
+    }
+    return !r->scratch;
+}
+
+void
+fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
+{
+    struct fy_replica *r, *next;
+    bool ordered = false;
+
+    for (uint32_t i = 0; i < s->nsteps; i++) {
+        ordered = ordered || s->steps[i].after;
+    }
+    HASH_ITER (hh, table->by_box, r, next) {
+        struct fy_held *held = fy_hold_find(s->hold, &s->views[r->key.view]);
+        if (!held) {
+            continue;
+        }
+        if (ordered || !fits_mirror(r)) {
+            held->missed = true;
+            continue;
+        }
+        held->placed = r->mirrored = true;
+        r->buffer = fy_held_address(held, r->copy.view.host);
+        r->copy.device = r->buffer;
+        r->state = held->reads ? FY_REPLICA_SHARED : FY_REPLICA_HOST;
+    }
+}
+
+/* Returns true if an earlier row of the hold has the same bytes. */
+static bool
+is_repeated(const struct fy_hold *hold, unsigned i)
+{
+    const struct fy_held *of = &hold->rows[i];
+    for (unsigned j = 0; j < i; j++) {
+        const struct fy_held *row = &hold->rows[j];
+        if (row->placed && row->reads && row->lo <= of->lo &&
+            row->hi >= of->hi) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int
+fy_mirrors_copy(const struct fy_hold *hold, struct fy_lane *in,
+                struct fy_lane *compute, uint64_t *bytes_in)
+{
+    uint64_t before = *bytes_in, bytes, turn;
+
+    for (unsigned i = 0; hold && i < hold->count; i++) {
+        const struct fy_held *held = &hold->rows[i];
+        uintptr_t at = held->lo;
+        while (held->placed && held->reads && !is_repeated(hold, i) &&
+               fy_held_stale(held, &at, &bytes)) {
+            struct fy_copy copy = {.direction = FY_TO_DEVICE};
+            copy.view = (struct fy_view){.host = (char *)at,
+                                         .element_bytes = 1,
+                                         .access = FY_ACCESS_IN,
+                                         .naxes = 1,
+                                         .extent = {(int64_t)bytes},
+                                         .stride = {1},
+                                         .lo = INT64_MIN,
+                                         .hi = INT64_MAX};
+            copy.device = fy_held_address(held, copy.view.host);
+            copy.device_stride[0] = 1;
+            int status = in->ops->copy(in->stream, &copy);
+            if (status != 0) {
+                return status;
+            }
+            *bytes_in += bytes;
+            at += bytes;
+        }
+    }
+    if (*bytes_in == before) {
+        return 0;
+    }
+    int status = fy_lane_mark(in, &turn);
+    return status != 0 ? status : fy_lane_after(compute, in, turn);
+}

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+libfypager_la_SOURCES += \
+	pager/memory/memory.c \
+	pager/memory/memory.h \
+	pager/memory/watch.c \
+	pager/memory/watch.h
+EXTRA_DIST += pager/memory/README.md

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Residency: operands stay on the device from one call to the next. An *object* is a
+ * range of the program's memory with a *mirror*, a copy of it in device memory with the
+ * same layout. Each page of an object is either clean (the mirror has its content, and
+ * the kernel tells of the next write) or stale. Host memory is always complete: results
+ * are copied back when their call ends, and an object may be dropped at any time between
+ * calls.
+ *
+ * A call owns the objects that it uses; another call that comes meanwhile copies as if
+ * there were none. All functions may be called by any thread with the program's signals
+ * blocked (inside an accepted call), and keep errno.
+ */
+#ifndef FERRY_PAGER_MEMORY_MEMORY_H
+#define FERRY_PAGER_MEMORY_MEMORY_H
+
+#include <pthread.h>
+
+#include "common/settings.h"
+#include "pager/device/device.h"
+#include "pager/memory/watch.h"
+
+enum {
+    FY_MEMORY_OBJECTS = 64,
+    FY_MEMORY_PAST = 64,
+};
+
+struct fy_object {
+    uintptr_t start, end; /* bytes of the program's memory; equal: a free row */
+    struct fy_device *device;
+    uint64_t buffer, buffer_bytes; /* device memory */
+    uint64_t mirror;               /* device address of the byte at `start' */
+    unsigned char *clean;          /* of each page that the object touches */
+    uint64_t used;                 /* count of holds when a call last had it */
+    unsigned
+        wasted; /* uses in a row that found it stale, or overwrote it unread */
+    bool was_read;     /* by the last call */
+    const void *owner; /* the call's struct fy_hold, or NULL */
+    bool dead;         /* dropped when the owner lets go */
+};
+
+/* An operand range that was seen, and the fate of the object there. */
+struct fy_past {
+    uintptr_t start, end;
+    uint64_t used;
+    unsigned skip,
+        backoff; /* uses until an object is made again; the last skip */
+};
+
+struct fy_memory {
+    enum fy_residency residency; /* OFF: every function does nothing */
+    struct fy_pages watch;
+    pthread_mutex_t lock; /* protects all below */
+    uint64_t holds;
+    uint64_t resident_bytes; /* device memory of all mirrors */
+    bool found;              /* a written page, by the last scan */
+    struct fy_object objects[FY_MEMORY_OBJECTS];
+    struct fy_past past[FY_MEMORY_PAST];
+};
+
+/* One operand of a call that is a part of an object. */
+struct fy_held {
+    struct fy_object *object;
+    uintptr_t lo, hi; /* bytes of the operand, gaps included */
+    bool reads, writes;
+    bool dense;  /* has every byte of lo .. hi - 1 */
+    bool placed; /* some tile lies in the mirror */
+    bool missed; /* some tile does not */
+};
+
+struct fy_hold {
+    unsigned count;
+    uint32_t operands; /* bit i: view i is resident */
+    struct fy_held rows[FY_MAX_OPERANDS];
+    uint64_t kept_bytes;  /* that the call reads and need not be copied */
+    uint64_t stale_bytes; /* of pages to be copied in */
+};
+
+/*
+ * Starts the room: asks the kernel once for write protection. Without write protection, and
+ * with `off', there are no objects. FY_ERR_NOMEM.
+ */
+int fy_memory_start(struct fy_memory *memory,
+                    enum fy_residency residency) FY_MUST_CHECK;
+
+/*
+ * Gives the call that owns `hold' an object for each of the n views (operands) that may
+ * have one. Mirrors are allocated on `device' from *budget_bytes, which is reduced by
+ * their size; at least `least_bytes' of it stay. fy_memory_release() must follow.
+ */
+void fy_memory_hold(struct fy_memory *memory, struct fy_device *device,
+                    const struct fy_view *views, unsigned n,
+                    uint64_t *budget_bytes, uint64_t least_bytes,
+                    struct fy_hold *hold);
+
+/*
+ * Ends the call's use of objects. `ok': the schedule has run, stale pages were copied
+ * in and results are in host memory; else the mirrors are given up.
+ */
+void fy_memory_release(struct fy_memory *memory, struct fy_hold *hold, bool ok);
+
+/* Frees mirrors that no call uses, the least recently used first, until `bytes' were
+ * freed or none is left. */
+void fy_memory_evict(struct fy_memory *memory, uint64_t bytes);
+/* The device memory that mirrors have. */
+uint64_t fy_memory_bytes(const struct fy_memory *memory);
+/* Forgets all objects because the device is left as it is: frees no device memory. */
+void fy_memory_forget(struct fy_memory *memory);
+/* In a forked child, which has no object of the parent. */
+void fy_memory_after_fork(struct fy_memory *memory);
+
+/* The row of the object that has all bytes of the view; NULL: there is none. */
+struct fy_held *fy_hold_find(struct fy_hold *hold, const struct fy_view *view);
+/* The device address of the byte at `host', which is in the row's object. */
+uint64_t fy_held_address(const struct fy_held *held, const char *host);
+/* The next run of stale bytes of a row at or behind *at, which becomes the start. False:
+ * there is none. */
+bool fy_held_stale(const struct fy_held *held, uintptr_t *at, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Raw system calls throughout: descriptors of /proc live only for the question, and the
+ * headers of Debian 12 lack the names of Linux 6.7.
+ */
+#include "config.h"
+
+#include "pager/memory/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/procmap.h"
+
+#define WP_UNPOPULATED (UINT64_C(1) << 13)
+#define WP_ASYNC       (UINT64_C(1) << 15)
+
+enum {
+    USER_MODE_ONLY = 1, /* UFFD_USER_MODE_ONLY */
+    HIGH_FD = 900,      /* away from numbers that the program counts on */
+    LISTING_BYTES = 2048,
+    MAX_FDS = 512, /* more are not looked through */
+    REGIONS = 128,
+};
+
+/* struct page_region and struct pm_scan_arg of linux/fs.h. */
+struct region {
+    uint64_t start, end, categories;
+};
+
+struct scan {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t inverted, all_of, any_of, returned;
+};
+
+#define PAGEMAP_SCAN _IOWR('f', 16, struct scan)
+
+enum {
+    SCAN_PROTECTS = 1, /* PM_SCAN_WP_MATCHING */
+    SCAN_CHECKS = 2,   /* PM_SCAN_CHECK_WPASYNC */
+    PAGE_WRITTEN = 1 << 1,
+    PAGE_PRESENT = 1 << 3,
+    PAGE_SWAPPED = 1 << 4,
+};
+
+static int
+control(int fd, unsigned long request, void *argument)
+{
+    return (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+static int
+open_proc(const char *path)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+}
+
+static void
+close_fd(int fd)
+{
+    (void)syscall(SYS_close, fd);
+}
+
+/* Returns true if a filter decides on this process's system calls. */
+static bool
+is_filtered(void)
+{
+    char text[4096];
+    int fd = open_proc("/proc/thread-self/status");
+    if (fd < 0) {
+        return true;
+    }
+    long got = syscall(SYS_read, fd, text, sizeof(text) - 1);
+    close_fd(fd);
+    text[got > 0 ? got : 0] = '\0';
+    const char *line = strstr(text, "\nSeccomp:\t");
+    return line && line[10] != '0';
+}
+
+int
+fy_pages_open(struct fy_pages *watch)
+{
+    int saved = errno;
+    struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
+
+    watch->fd = -1;
+    if (!watch->control) {
+        watch->control = control;
+    }
+    if (is_filtered()) {
+        errno = saved;
+        return FY_ERR_UNSUPPORTED;
+    }
+    int fd =
+        (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+    if (fd >= 0 &&
+        (watch->control(fd, UFFDIO_API, &api) != 0 ||
+         !(api.features & WP_ASYNC) || !(api.features & WP_UNPOPULATED))) {
+        close_fd(fd);
+        fd = -1;
+    }
+    if (fd >= 0) {
+        int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
+        if (high >= 0) {
+            close_fd(fd);
+            fd = high;
+        }
+    }
+    watch->fd = fd;
+    errno = saved;
+    return fd >= 0 ? FY_OK : FY_ERR_UNSUPPORTED;
+}
+
+void
+fy_pages_close(struct fy_pages *watch)
+{
+    int saved = errno;
+    if (watch->fd >= 0) {
+        close_fd(watch->fd);
+    }
+    watch->fd = -1;
+    errno = saved;
+}
+
+/* The mapping at `at' into *query, if residency may watch it. */
+static bool
+may_watch(int maps, uintptr_t at, struct fy_procmap *query)
+{
+    char name[64] = "";
+
+    *query = (struct fy_procmap){.size = sizeof(*query),
+                                 .query_addr = at,
+                                 .vma_name_size = sizeof(name),
+                                 .vma_name_addr = (uintptr_t)name};
+    if (control(maps, FY_PROCMAP_QUERY, query) != 0) {
+        return false; /* also a name of a file that is too long */
+    }
+    const uint64_t both = FY_PROCMAP_READABLE | FY_PROCMAP_WRITABLE;
+    return (query->vma_flags & both) == both &&
+           !(query->vma_flags & FY_PROCMAP_SHARED) && query->inode == 0 &&
+           query->dev_major == 0 && query->dev_minor == 0 &&
+           query->vma_page_size == FY_PAGE_BYTES &&
+           strncmp(name, "[stack", 6) != 0;
+}
+
+int
+fy_pages_add(const struct fy_pages *watch, uintptr_t start, uintptr_t end)
+{
+    int saved = errno, status = FY_OK;
+    int maps = open_proc("/proc/thread-self/maps");
+
+    if (maps < 0 || watch->fd < 0) {
+        status = FY_ERR_UNSUPPORTED;
+    }
+    for (uintptr_t at = start; status == FY_OK && at < end;) {
+        struct fy_procmap mapping;
+        struct uffdio_register range;
+        if (!may_watch(maps, at, &mapping)) {
+            status = FY_ERR_UNSUPPORTED;
+            break;
+        }
+        range = (struct uffdio_register){
+            .range = {.start = mapping.vma_start,
+                      .len = mapping.vma_end - mapping.vma_start},
+            .mode = UFFDIO_REGISTER_MODE_WP};
+        if (watch->control(watch->fd, UFFDIO_REGISTER, &range) != 0) {
+            status = FY_ERR_UNSUPPORTED;
+        }
+        at = mapping.vma_end;
+    }
+    if (maps >= 0) {
+        close_fd(maps);
+    }
+    errno = saved;
+    return status;
+}
+
+/* Scans to the end, telling `told' of each region found. */
+static int
+scan_all(const struct fy_pages *watch, int fd, struct scan scan,
+         fy_pages_told *told, void *state)
+{
+    struct region regions[REGIONS];
+
+    scan.size = sizeof(scan);
+    scan.vec = (uintptr_t)regions;
+    scan.vec_len = REGIONS;
+    while (scan.start < scan.end) {
+        scan.walk_end = 0;
+        int found = watch->control(fd, PAGEMAP_SCAN, &scan);
+        if (found < 0) {
+            return errno == EPERM ? FY_ERR_UNSUPPORTED : FY_ERR_IO;
+        }
+        for (int i = 0; i < found; i++) {
+            told(state, regions[i].start, regions[i].end);
+        }
+        if (scan.walk_end <= scan.start || scan.walk_end > scan.end) {
+            return FY_ERR_IO;
+        }
+        scan.start = scan.walk_end;
+    }
+    return FY_OK;
+}
+
+/* Finds the gaps between regions that have pages. */
+struct gaps {
+    uintptr_t at;
+    fy_pages_told *gone;
+    void *state;
+};
+
+static void
+has_pages(void *opaque, uintptr_t first, uintptr_t end)
+{
+    struct gaps *gaps = opaque;
+    if (first > gaps->at) {
+        gaps->gone(gaps->state, gaps->at, first);
+    }
+    gaps->at = end;
+}
+
+int
+fy_pages_scan(const struct fy_pages *watch, uintptr_t first, uintptr_t end,
+              fy_pages_told *written, fy_pages_told *gone, void *state)
+{
+    int saved = errno;
+    struct gaps gaps = {first, gone, state};
+
+    if (first >= end) {
+        return FY_OK;
+    }
+    int fd = open_proc("/proc/self/pagemap");
+    if (fd < 0) {
+        errno = saved;
+        return FY_ERR_IO;
+    }
+    int status = scan_all(watch, fd,
+                          (struct scan){.flags = SCAN_PROTECTS | SCAN_CHECKS,
+                                        .start = first,
+                                        .end = end,
+                                        .all_of = PAGE_WRITTEN,
+                                        .returned = PAGE_WRITTEN},
+                          written, state);
+    /* A page that was taken away has no protection, nor has a write been seen. */
+    if (status == FY_OK) {
+        status = scan_all(watch, fd,
+                          (struct scan){.flags = SCAN_CHECKS,
+                                        .start = first,
+                                        .end = end,
+                                        .any_of = PAGE_PRESENT | PAGE_SWAPPED,
+                                        .returned = 0},
+                          has_pages, &gaps);
+    }
+    if (status == FY_OK && gaps.at < end) {
+        gone(state, gaps.at, end);
+    }
+    close_fd(fd);
+    errno = saved;
+    return status;
+}
+
+void
+fy_pages_let(const struct fy_pages *watch, uintptr_t first, uintptr_t end)
+{
+    int saved = errno;
+    if (first < end) {
+        struct uffdio_writeprotect range = {
+            .range = {.start = first, .len = end - first}, .mode = 0};
+        (void)watch->control(watch->fd, UFFDIO_WRITEPROTECT, &range);
+    }
+    errno = saved;
+}
+
+/* Returns true if a descriptor of this kind may have pinned memory. */
+static bool
+may_pin(const char *target)
+{
+    static const char *const kinds[] = {"anon_inode:[io_uring]",
+                                        "/dev/infiniband/", "/dev/vfio/",
+                                        "anon_inode:[vfio"};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strncmp(target, kinds[i], strlen(kinds[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* struct linux_dirent64 */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+/* Looks through the entries of one read of the folder; adds them to *count. */
+static bool
+pins_in(int folder, const char *listing, long bytes, unsigned *count)
+{
+    char target[64];
+
+    for (long at = 0; at < bytes;) {
+        const struct entry *entry =
+            (const struct entry *)(const void *)(listing + at);
+        at += entry->bytes;
+        if (entry->name[0] == '.') {
+            continue;
+        }
+        long got = syscall(SYS_readlinkat, folder, entry->name, target,
+                           sizeof(target) - 1);
+        target[got > 0 ? got : 0] = '\0';
+        if (++*count > MAX_FDS || may_pin(target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_pages_is_blind(void)
+{
+    _Alignas(8) char listing[LISTING_BYTES];
+    int saved = errno;
+    unsigned count = 0;
+    bool pins = false;
+    long got = -1;
+    int folder = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
+                              O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    while (folder >= 0 && !pins) {
+        got = syscall(SYS_getdents64, folder, listing, sizeof(listing));
+        if (got <= 0) {
+            break;
+        }
+        pins = pins_in(folder, listing, got, &count);
+    }
+    if (folder >= 0) {
+        close_fd(folder);
+    }
+    errno = saved;
+    return pins || got < 0;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which pages of an object a call finds stale after every kind of change, with each
+ * request to the kernel failing in turn. Random programs are in tests/program/resident.c.
+ */
+#define _GNU_SOURCE
+#include "config.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pager/memory/memory.h"
+#include "tests/unit/runner.h"
+
+enum {
+    PAGES = 64,
+    BYTES = PAGES * FY_PAGE_BYTES,
+};
+
+static struct fy_memory memory;
+static struct fy_device *device;
+static char *host;
+static unsigned requests, failing; /* the request that fails; 0: none */
+static int failure;
+
+static int
+fails(int fd, unsigned long request, void *argument)
+{
+    if (++requests == failing) {
+        errno = failure;
+        return -1;
+    }
+    return ioctl(fd, request, argument);
+}
+
+static void
+begin(void)
+{
+    memset(&memory, 0, sizeof(memory));
+    requests = failing = 0;
+    memory.watch.control = fails;
+    ck_assert_int_eq(fy_memory_start(&memory, FY_RESIDENCY_WRITE_THROUGH), 0);
+    ck_assert_int_eq(fy_device_host.open(4 << 20, &device), 0);
+    host = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(host, MAP_FAILED);
+    memset(host, 1, BYTES);
+}
+
+static void
+end(void)
+{
+    fy_memory_evict(&memory, UINT64_MAX);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    fy_pages_close(&memory.watch);
+    device->ops->close(device);
+    (void)munmap(host, BYTES);
+}
+
+/* One call on bytes at .. at + n - 1: what it has to copy, or -1 without an object. */
+static int64_t
+use(size_t at, size_t n, enum fy_access access, bool ok)
+{
+    struct fy_view view = {.host = host + at,
+                           .element_bytes = 1,
+                           .access = (uint8_t)access,
+                           .naxes = 1,
+                           .extent = {(int64_t)n},
+                           .stride = {1},
+                           .lo = INT64_MIN,
+                           .hi = INT64_MAX};
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    if (hold.count == 0) {
+        return -1;
+    }
+    int64_t stale = (int64_t)hold.stale_bytes;
+    ck_assert_ptr_eq(fy_hold_find(&hold, &view), &hold.rows[0]);
+    hold.rows[0].placed = true;
+    if (access != FY_ACCESS_IN && ok) {
+        memset(host + at, 3, n);
+    }
+    fy_memory_release(&memory, &hold, ok);
+    return stale;
+}
+
+START_TEST(test_writes_are_found)
+{
+    int ends[2];
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    host[FY_PAGE_BYTES * 5] = 7;
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(read(ends[0], host + 9, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
+    (void)madvise(host + 2 * FY_PAGE_BYTES, 3 * FY_PAGE_BYTES, MADV_DONTNEED);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 3 * FY_PAGE_BYTES);
+    end();
+}
+END_TEST
+
+START_TEST(test_another_mapping_ends_the_object)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    (void)mmap(host + 8 * FY_PAGE_BYTES, 8 * FY_PAGE_BYTES,
+               PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+               -1, 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    end();
+}
+END_TEST
+
+/* A scan tells nothing of addresses that have no mapping. */
+START_TEST(test_no_mapping)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    (void)munmap(host + 8 * FY_PAGE_BYTES, BYTES - 8 * FY_PAGE_BYTES);
+    int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
+    ck_assert(stale == -1 || stale == BYTES - 8 * FY_PAGE_BYTES);
+    end();
+}
+END_TEST
+
+/* A part of a page is never clean, also for a later, larger operand. */
+START_TEST(test_parts_of_pages_are_copied)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(use(100, BYTES - 200, FY_ACCESS_IN, true),
+                     2 * FY_PAGE_BYTES - 200);
+    ck_assert_int_eq(use(100, BYTES - 200, FY_ACCESS_IN, true),
+                     2 * FY_PAGE_BYTES - 200);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 2 * FY_PAGE_BYTES);
+    end();
+}
+END_TEST
+
+START_TEST(test_results_are_clean_and_failures_are_not)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_OUT, true), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_INOUT, false), 0);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    end();
+}
+END_TEST
+
+/* Data that is written between any two calls, or never read, is watched no longer. */
+START_TEST(test_waste_ends)
+{
+    begin();
+    int objects = 0;
+    for (int i = 0; i < 100; i++) {
+        memset(host, i, BYTES);
+        objects += use(0, BYTES, _i ? FY_ACCESS_OUT : FY_ACCESS_IN, true) >= 0;
+    }
+    ck_assert_int_le(objects, 10);
+    end();
+}
+END_TEST
+
+START_TEST(test_shared_memory_has_no_object)
+{
+    begin();
+    (void)mmap(host, BYTES, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+}
+END_TEST
+
+/* Pinned memory can be written unseen: with a ring open nothing becomes resident. */
+START_TEST(test_pinned_memory)
+{
+    char parameters[120] = {0};
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    int ring = (int)syscall(425 /* io_uring_setup */, 4, parameters);
+    if (ring >= 0) {
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+        host[0] = 9; /* as a registration of the buffer does */
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+        close(ring);
+    }
+    end();
+}
+END_TEST
+
+/* Each request in turn fails in each way: no object, or one that misses nothing. */
+START_TEST(test_requests_fail)
+{
+    static const int failures[] = {EAGAIN, EEXIST, EBUSY,
+                                   ENOMEM, EPERM,  EFAULT};
+    for (unsigned which = 1; which < 16; which++) {
+        for (unsigned f = 0; f < sizeof(failures) / sizeof(*failures); f++) {
+            begin();
+            requests = 0;
+            failing = which;
+            failure = failures[f];
+            (void)use(0, BYTES, FY_ACCESS_OUT, true);
+            host[FY_PAGE_BYTES * 3] = 8;
+            int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
+            ck_assert(stale == -1 || stale >= FY_PAGE_BYTES);
+            host[FY_PAGE_BYTES * 4] = 8;
+            stale = use(0, BYTES, FY_ACCESS_IN, true);
+            ck_assert(stale == -1 || stale >= FY_PAGE_BYTES);
+            end();
+        }
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("memory");
+    TCase *tcase = tcase_create("objects");
+    struct fy_pages watch = {.fd = -1};
+    if (fy_pages_open(&watch)) {
+        return 77; /* this kernel or a filter does not let pages be watched */
+    }
+    fy_pages_close(&watch);
+    tcase_add_test(tcase, test_writes_are_found);
+    tcase_add_test(tcase, test_another_mapping_ends_the_object);
+    tcase_add_test(tcase, test_no_mapping);
+    tcase_add_test(tcase, test_parts_of_pages_are_copied);
+    tcase_add_test(tcase, test_results_are_clean_and_failures_are_not);
+    tcase_add_loop_test(tcase, test_waste_ends, 0, 2);
+    tcase_add_test(tcase, test_shared_memory_has_no_object);
+    tcase_add_test(tcase, test_pinned_memory);
+    tcase_add_test(tcase, test_requests_fail);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
