@@ -208,7 +208,8 @@ START_TEST(entries_go_there_and_back)
         uint64_t draws[8];
         for (unsigned k = 0; k < 8; k++) {
             state = state * 6364136223846793005u + 1442695040888963407u;
-            draws[k] = i % 3 ? state >> (k * 7 + i % 5) : k << (i % 60);
+            draws[k] =
+                i % 3 ? state >> (k * 7 + i % 5) : (uint64_t)k << (i % 60);
         }
         *at = (struct fy_files_attr){.ino = draws[0],
                                      .size = draws[1] >> 1,

@@ -151,7 +151,11 @@ ask_all(struct answer *out)
                                        .mode = flags[f] & O_CREAT ? 0600 : 0,
                                        .resolve = resolves[r]};
                 struct stat about = {0};
-                int fd = fy_openat2(top, paths[p], &how);
+                int fd;
+                /* Another process renames or mounts just now: ask again. */
+                do {
+                    fd = fy_openat2(top, paths[p], &how);
+                } while (fd < 0 && errno == EAGAIN);
                 int error = fd < 0 ? errno : 0;
                 if (fd >= 0) {
                     ck_assert_int_eq(fstat(fd, &about), 0);
