@@ -14,7 +14,7 @@
 #include "annotations/model/annotations.h"
 #include "tools/launch.h"
 
-/* What a failed compilation is said to suffer from: one clause. */
+/* Writes the first error of a failed compilation as one clause. */
 static void
 first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
                  char *out, size_t bytes)

@@ -109,7 +109,8 @@ compile(const struct checker *c, const struct fy_kernel_program *program,
 
 /* ---- kernels of the user ---- */
 
-/* Whether an earlier step has the same file: its text is one string. */
+/* Returns true unless an earlier step has the same file: its text is one
+ * string. */
 static bool
 is_first(const struct checker *c, uint32_t function, uint32_t index)
 {

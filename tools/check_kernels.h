@@ -10,8 +10,8 @@
 
 /*
  * Compiles all kernels of the model, for the first card or, without one, for a
- * usual one; what the compiler says goes to stderr, and what was done, in a
- * line, to stdout. FY_ERR_INVALID: one does not compile.
+ * usual one; the compiler's messages go to stderr, and a line about the work
+ * to stdout. FY_ERR_INVALID: one does not compile.
  */
 int fy_check_kernels(const struct fy_model *model);
 

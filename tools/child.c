@@ -20,7 +20,7 @@
 #include "proxy/wire/process.h"
 #include "tools/tool.h"
 
-/* What is passed on; others act on this process as they always do. */
+/* Signals that are passed on; others act on this process as they always do. */
 static const int passed_on[] = {
     SIGHUP,  SIGINT,   SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,   SIGALRM, SIGTSTP,
     SIGCONT, SIGWINCH, SIGURG,  SIGIO,   SIGPWR,  SIGVTALRM, SIGPROF,
@@ -63,7 +63,7 @@ fy_child_survive(void)
     surviving = true;
 }
 
-/* What the command finds is what we found. */
+/* Restores the signals that this process was started with, for the command. */
 static void
 restore_signals(void)
 {
@@ -108,7 +108,8 @@ take_timers(struct itimerval out[TIMERS])
     }
 }
 
-/* Of the calling process: all begin anew, but those that say zero do not. */
+/* Sets timers of the calling process: all begin anew, but those that say
+ * zero do not. */
 static void
 set_timers(const struct itimerval left[TIMERS])
 {
@@ -174,9 +175,10 @@ parent_of(pid_t process)
 }
 
 /*
- * Whether the signal reached the child as well: from the terminal or the
- * kernel it did, and what the child's own family sends (kill 0) it means for
- * the whole group. Anything else was meant for the program, but sent to us.
+ * Returns true if the signal reached the child as well: from the terminal or
+ * the kernel it did, and a signal of the child's own family (kill 0) is meant
+ * for the whole group. Anything else was meant for the program, but sent to
+ * ferry.
  */
 static bool
 reached_child_too(const siginfo_t *info, pid_t child)

@@ -5,7 +5,8 @@
 #ifndef FERRY_TOOLS_DOCTOR_H
 #define FERRY_TOOLS_DOCTOR_H
 
-/* Prints what can be reached of `program' and what not; an exit status. */
+/* Prints which calls of `program' ferry can reach and which not; returns an
+ * exit status. */
 int fy_doctor_program(const char *program);
 
 /* Prints the offers of a storage host, "[USER@]HOST[:]" or a place, in doctor_host.c;

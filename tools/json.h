@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What reports need beside jansson. Borrows every value; any thread.
+ * Helpers of reports beside jansson. Borrows every value; any thread.
  */
 #ifndef FERRY_TOOLS_JSON_H
 #define FERRY_TOOLS_JSON_H
@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* How reports are read: every number is a double, no member stands twice. */
+/* Flags for reading reports: every number is a double, no member stands
+ * twice. */
 #define FY_JSON_FLAGS (JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES)
 
 /* A number member, 0 without. */

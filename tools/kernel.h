@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this kernel offers ferry, found by asking it.
+ * Finds the features of this kernel that ferry uses, by asking the kernel.
  */
 #ifndef FERRY_TOOLS_KERNEL_H
 #define FERRY_TOOLS_KERNEL_H

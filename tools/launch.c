@@ -24,7 +24,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Not the ferry-run- of before these folders were locked. */
+/* A name other than the ferry-run- of before these folders were locked. */
 #define SCRATCH "ferry-held-"
 
 #define LUSTRE_MAGIC 0x0bd00bd0UL
@@ -43,8 +43,9 @@ fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
     fy_plain(state->trouble, "");
 }
 
-/* Whether a folder is kept by another host or by a process: no socket may lie
- * there (sshfs), and a mapped file would cost a round trip a page. */
+/* Returns true if a folder is kept by another host or by a process: no
+ * socket may lie there (sshfs), and a mapped file would cost a round trip a
+ * page. */
 static bool
 is_remote(const char *folder)
 {
@@ -265,7 +266,8 @@ fy_launch_gains_rights(const char *name)
             getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
-/* Whether an entry of LD_PRELOAD is one that an outer ferry run made. */
+/* Returns true if an entry of LD_PRELOAD is one that an outer ferry run
+ * made. */
 static bool
 is_ours(const char *entry, size_t bytes)
 {

@@ -43,7 +43,7 @@ struct fy_model *fy_launch_compile(const struct fy_run_options *options,
                                    const struct fy_places *places,
                                    char *trouble, size_t bytes);
 
-/* What a file of the cache was made from; see tools/model_cache.c. */
+/* Sources of a file of the cache; see tools/model_cache.c. */
 struct fy_model_key {
     uint64_t texts;      /* of all shipped files, in any order */
     uint64_t executable; /* device, inode, size and times of this program */
@@ -83,8 +83,9 @@ int fy_launch_scratch(struct fy_launch_state *state) FY_MUST_CHECK;
 int fy_launch_record(struct fy_launch_state *state,
                      struct fy_settings *settings) FY_MUST_CHECK;
 
-/* Whether the program gets rights that who starts it lacks (setuid, setgid,
- * capabilities): it is not to be influenced, nor told what this run does. */
+/* Returns true if the program gets rights that its user lacks (setuid,
+ * setgid, capabilities): it must not be influenced, nor told anything of
+ * this run. */
 bool fy_launch_gains_rights(const char *name);
 
 /*

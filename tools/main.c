@@ -64,7 +64,8 @@ print_help(void)
            "'ferry SUBCOMMAND --help' and ferry(1) say more.\n");
 }
 
-/* Of the library that an outer ferry run has preloaded into this process. */
+/* A symbol of the library that an outer ferry run has preloaded into this
+ * process. */
 extern const char ferry_image[] __attribute__((weak));
 
 /*

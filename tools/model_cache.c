@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was made of the shipped annotations, kept in the cache: compiling the model
- * takes 30 to 40 ms, reading and validating it about one; the names of all commands
- * take 5 ms, reading them a fifth of one. The files `model' and `names' hold that and a
- * key, which covers the text of every shipped file and this executable, so that a
- * changed annotation or another ferry never meets an old one. The user's own files
- * are compiled each time.
+ * Keeps the compiled shipped annotations in the cache: compiling the model
+ * takes 30 to 40 ms, reading and validating it about one; the names of all
+ * commands take 5 ms, reading them a fifth of one. The files `model' and
+ * `names' hold them and a key, which covers the text of every shipped file and
+ * this executable, so that a changed annotation or another ferry never meets
+ * an old one. The user's own files are compiled each time.
  */
 #include "config.h"
 
@@ -93,8 +93,8 @@ cache_path(const char *name, char path[PATH_MAX])
     return n > 0 && n < PATH_MAX;
 }
 
-/* What is behind this key, or NULL. A file that is cut short or another user's is
- * as good as none. */
+/* Returns the contents behind this key, or NULL. A file that is cut short or
+ * another user's counts as absent. */
 static char *
 load(const char *path, const struct fy_model_key *key, size_t *bytes)
 {

@@ -62,7 +62,7 @@ has_path(const struct fy_pipeline *pipeline, const char *path)
     return false;
 }
 
-/* What mountinfo names and nobody configured. */
+/* Adds mounts that mountinfo names and nobody configured. */
 static void
 add_discovered(struct fy_pipeline *pipeline)
 {
@@ -187,7 +187,7 @@ fy_pipeline_drop(struct fy_pipeline *pipeline)
     pipeline->session = NULL;
 }
 
-/* Whether a file can stand for a command that is annotated. */
+/* Returns true if a file can stand for a command that is annotated. */
 static bool
 is_program(const char *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pipelines' half of a run: mounts found, command annotations compiled, a
- * session started; what became of the stages, for reports.
+ * session started; the ends of the stages, for reports.
  */
 #ifndef FERRY_TOOLS_PIPELINE_H
 #define FERRY_TOOLS_PIPELINE_H
@@ -19,8 +19,8 @@ struct fy_pipeline {
 };
 
 /*
- * The mounts of options and of this machine. What is wrong with a configured
- * one is said; the others are used. Whether there are any.
+ * Finds the mounts of options and of this machine; true if there are any. A
+ * fault of a configured mount is said; the others are used.
  */
 bool fy_pipeline_find(struct fy_pipeline *pipeline,
                       const struct fy_run_options *options);
@@ -35,8 +35,9 @@ struct fy_commands *fy_pipeline_compile(const struct fy_places *places,
                                         unsigned npaths, char *trouble,
                                         size_t bytes);
 
-/* The same for the client, of which the cache may know the names; then only
- * what a command is asked for is compiled. */
+/* Compiles command annotations for the client, with names from the cache if
+ * it has them; then only the blocks of a command that is asked for are
+ * compiled. */
 struct fy_commands *fy_pipeline_names(const struct fy_places *places,
                                       const char *const *paths, unsigned npaths,
                                       char *trouble, size_t bytes);
@@ -44,8 +45,8 @@ struct fy_commands *fy_pipeline_names(const struct fy_places *places,
 /* Says which of these are left out, a line each. */
 void fy_say_unreadable(const char *const *paths, unsigned npaths);
 
-/* The same, and the first that is wrong in those of a run that has no use for any:
- * no session would say so. */
+/* Says which of these are left out, and the first fault in the annotations
+ * of a run that has no use for any, because no session would say so. */
 void fy_say_wrong(const struct fy_run_options *options,
                   const struct fy_places *places);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where things are: the parts of ferry itself, the cache, the configuration.
- * Trusts no folder with what will be preloaded that another user can exchange
+ * Finds the parts of ferry itself, the cache and the configuration. Trusts no
+ * folder with files to preload that another user can exchange
  * (common/trust.h).
  */
 #include "config.h"
@@ -100,8 +100,8 @@ fy_places_find(struct fy_places *out)
 }
 
 /*
- * Whether ld.so can preload a file of this folder: its path is one word of
- * LD_PRELOAD, and its file system allows mapping code.
+ * Returns true if ld.so can preload a file of this folder: its path is one
+ * word of LD_PRELOAD, and its file system allows mapping code.
  */
 static bool
 is_preloadable(const char *folder)
@@ -111,7 +111,8 @@ is_preloadable(const char *folder)
            statvfs(folder, &system) == 0 && !(system.f_flag & ST_NOEXEC);
 }
 
-/* What was not used because another user could exchange it, or "". */
+/* The folder that was not used because another user could exchange it, or
+ * "". */
 static char distrusted[PATH_MAX];
 
 /* `path' becomes the private folder without links, made when it is missing. */

@@ -32,8 +32,8 @@ struct cached {
 };
 
 /*
- * Whether the file is as it was written: after a crash, on a full or failing
- * disk it may not be, and whatever it says would run in every process.
+ * Returns true if the file is as it was written: after a crash, on a full or
+ * failing disk it may be another, and its code would run in every process.
  */
 static bool
 whole(const char *path)
@@ -55,7 +55,7 @@ whole(const char *path)
     return good;
 }
 
-/* Whether a file of the cache is there, whole, and nobody else's. */
+/* Returns true if a file of the cache is there, whole, and nobody else's. */
 static bool
 usable(const char *path)
 {

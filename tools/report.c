@@ -292,8 +292,9 @@ read_root(const json_t *root, struct fy_report *out)
 }
 
 /*
- * Whether there are more objects and lists than a report has, of which each one
- * takes a hundred bytes of text, or more members: they take jansson's memory.
+ * Returns true if there are more objects and lists than a report has, of which
+ * each one takes a hundred bytes of text, or more members: they take jansson's
+ * memory.
  */
 static bool
 is_crowded(const char *text, size_t bytes)

@@ -60,14 +60,14 @@ void fy_report_write_pipelines(const struct fy_report *report, FILE *to);
 int fy_report_read_pipelines(const struct json_t *root,
                              struct fy_report *out) FY_MUST_CHECK;
 
-/* What the report owns. */
+/* Frees everything that the report owns. */
 void fy_report_clear(struct fy_report *report);
 
 /* The caller checks ferror(to). */
 void fy_report_write_json(const struct fy_report *report, FILE *to);
 
 /*
- * Reads what fy_report_write_json() wrote, from text that is not trusted.
+ * Reads the text of fy_report_write_json(), which is not trusted.
  * FY_ERR_INVALID with a clause in `why' (of `why_bytes'), or FY_ERR_NOMEM.
  */
 int fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,

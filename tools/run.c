@@ -38,7 +38,7 @@ scratch_file(const struct fy_launch_state *state, const char *name,
     return n > 0 && n < FY_SETTINGS_PATH_BYTES;
 }
 
-/* Whether something is printed or written when the command has ended. */
+/* Returns true if something is printed or written after the command's end. */
 static bool
 is_told(const struct fy_run_options *options)
 {
@@ -225,7 +225,7 @@ write_report(const struct fy_report *report, const char *path)
     }
 }
 
-/* What --verify has found. */
+/* Prints the findings of --verify. */
 static void
 print_checked(const struct fy_run_options *options,
               const struct fy_report *report)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ferry says: one line at a time, and never a lost write.
+ * Messages of ferry: one line at a time, and never a lost write.
  */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the subcommands of `ferry' share. One process, one thread; everything
+ * Shared by the subcommands of `ferry'. One process, one thread; everything
  * here may print to stderr and allocate. A subcommand is one function and one
  * row of the table in main.c.
  */
@@ -19,7 +19,7 @@
 /* Exit statuses; a command's own status is passed through as it is. */
 enum {
     FY_EXIT_OK = 0,
-    FY_EXIT_FAILURE = 1,  /* errors in what was asked for */
+    FY_EXIT_FAILURE = 1,  /* errors in the files or hosts that were named */
     FY_EXIT_USAGE = 2,    /* the command line was not understood */
     FY_EXIT_FINDINGS = 3, /* ferry verify found something */
     FY_EXIT_CANNOT_RUN = 126,
@@ -44,8 +44,8 @@ void fy_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int fy_usage_error(const char *subcommand);
 
 /*
- * Flushes stdout and closes it: FY_EXIT_FAILURE and one line when what was
- * printed could not be written, else `status'.
+ * Flushes stdout and closes it: FY_EXIT_FAILURE and one line if the output
+ * could not be written, else `status'.
  */
 int fy_finish_output(int status);
 
@@ -54,7 +54,7 @@ struct fy_place;
  * reach. FY_ERR_INVALID after a message. In deploy.c. */
 int fy_tool_host(const char *text, struct fy_place *out) FY_MUST_CHECK;
 
-/* Where the parts of this installation (or build tree) are. */
+/* Paths of the parts of this installation (or build tree). */
 struct fy_places {
     bool uninstalled;       /* running in a build tree */
     char engine[PATH_MAX];  /* libferry-engine.so */
@@ -74,7 +74,8 @@ void fy_places_find(struct fy_places *out);
  * usable as part of LD_PRELOAD. FY_ERR_IO when there is none.
  */
 int fy_cache_folder(char out[PATH_MAX]) FY_MUST_CHECK;
-/* Likewise XDG_RUNTIME_DIR/ferry, for what fits into no cache. */
+/* Makes the folder XDG_RUNTIME_DIR/ferry likewise, for files that fit into
+ * no cache. */
 int fy_runtime_folder(char out[PATH_MAX]) FY_MUST_CHECK;
 
 /* The first folder on the way to one of these that was not used because another
@@ -85,9 +86,9 @@ const char *fy_cache_distrusted(void);
 void fy_config_path(char out[PATH_MAX]);
 
 /*
- * Reads a file of "name = value" lines into settings. What cannot be read or
- * understood is said in one line each (at most three), and left out, as is a file
- * that another user can change. A missing file is no error.
+ * Reads a file of "name = value" lines into settings. Lines that cannot be
+ * read or understood are said in one line each (at most three), and left out,
+ * as is a file that another user can change. A missing file is no error.
  */
 void fy_config_read(const char *path, struct fy_settings *settings);
 
@@ -95,7 +96,7 @@ void fy_config_read(const char *path, struct fy_settings *settings);
 void fy_kernels_path(struct fy_settings *settings);
 /* Fills settings->calibration with the cache's file when nothing is set. */
 void fy_calibration_path(struct fy_settings *settings);
-/* Where the engine keeps what it measures of cards, or "". */
+/* Path where the engine keeps its measurements of cards, or "". */
 void fy_rates_path(struct fy_settings *settings);
 
 #endif

@@ -32,7 +32,7 @@ struct fy_child_report {
     uint64_t instruction; /* where the fault happened */
     /*
      * Called in the child, in the signal handler, before it ends: finds out
-     * what `address' means there. May be NULL. Set by the body.
+     * the meaning of `address' in the call. May be NULL. Set by the body.
      */
     void (*on_fault)(struct fy_child_report *report, void *context);
     void *context;
@@ -45,9 +45,9 @@ void fy_shared_free(void *shared, size_t bytes);
 struct fy_bound;
 
 /*
- * In a child: the mappings that a call's operands touch become private to it and
- * writable, with what they hold. FY_ERR_IO, FY_ERR_NOMEM: some are not, and the
- * call must not be made there.
+ * Makes the mappings that a call's operands touch private to a child and
+ * writable, with their contents. FY_ERR_IO, FY_ERR_NOMEM: some are not, and
+ * the call must not be made there.
  */
 int fy_child_own(const struct fy_bound *call) FY_MUST_CHECK;
 

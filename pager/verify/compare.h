@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether two results of one call are the same within the bound its annotation
- * states. In forked children; pure arithmetic.
+ * Compares two results of one call within the bound of its annotation. In
+ * forked children; pure arithmetic.
  */
 #ifndef FERRY_PAGER_VERIFY_COMPARE_H
 #define FERRY_PAGER_VERIFY_COMPARE_H
@@ -15,7 +15,8 @@ struct fy_bounds {
     bool exact;
     /* absolute, of each operand; the last is the return value's */
     double bound[FY_MAX_OPERANDS + 1];
-    double scale[FY_MAX_OPERANDS + 1]; /* what the bound is relative to */
+    double scale[FY_MAX_OPERANDS + 1]; /* magnitude that the bound is
+                                        * relative to */
 };
 
 /*
@@ -50,7 +51,7 @@ void fy_compare_result(const struct fy_function *function,
                        const union fy_raw *want, const struct fy_bounds *bounds,
                        struct fy_difference *out);
 
-/* Whether the elements of this type are floating point. */
+/* Returns true if the elements of this type are floating point. */
 bool fy_type_is_real(enum fy_type type);
 /* Machine epsilon of its real kind; 0 for integers. */
 double fy_type_epsilon(enum fy_type type);

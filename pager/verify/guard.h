@@ -20,7 +20,7 @@ enum fy_guard_side {
     FY_GUARD_BEFORE, /* the block begins where the guard ends */
 };
 
-/* Two patterns, so that what one of them hides the other shows. */
+/* Two patterns, because one shows an access that the other hides. */
 enum fy_poison {
     FY_POISON_NAN,   /* signalling NaNs; 0x5a bytes for integers */
     FY_POISON_LARGE, /* huge finite numbers; negative integers */
@@ -67,7 +67,7 @@ void fy_poison_fill(const unsigned char pattern[FY_POISON_BYTES],
 bool fy_guard_spilled(const struct fy_guard *guard, int64_t *out_offset);
 
 /*
- * Whether an address lies in the mapping, and where, as an offset from the
+ * Returns true if an address lies in the mapping, and its offset from the
  * block's first byte. Async-signal-safe.
  */
 bool fy_guard_locate(const struct fy_guard *guard, uint64_t address,

@@ -77,9 +77,9 @@ void fy_image_copy(const struct fy_image *image, unsigned marks, char *to,
 void fy_walk_text(const struct fy_walk *walk, char *out, size_t bytes);
 
 /*
- * Where a byte offset from image->lo is, in the terms of an operand: inside,
- * "element (3, 5)"; else near it, e.g. "2 elements past the last declared
- * one", "between the declared elements, at offset 17".
+ * Describes the place of a byte offset from image->lo in the terms of an
+ * operand: inside, "element (3, 5)"; else near it, e.g. "2 elements past the
+ * last declared one", "between the declared elements, at offset 17".
  */
 void fy_image_place(const struct fy_images *images, unsigned operand,
                     int64_t offset, char *out, size_t bytes);

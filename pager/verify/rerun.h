@@ -13,12 +13,13 @@
 
 struct fy_rerun; /* one call, from before it runs to the comparison */
 
-/* Whether the n-th call (from 0) is one of those sampled; rate 0 to 1. */
+/* Returns true if the n-th call (from 0) is one of those sampled; rate 0 to
+ * 1. */
 bool fy_rerun_is_due(double rate, uint64_t seed, uint64_t n);
 
 /*
- * Returns new: keeps what the operands hold that the call writes.
- * FY_ERR_UNSUPPORTED: nothing that it writes is determined by its inputs alone
+ * Returns new: keeps the contents of the operands that the call writes.
+ * FY_ERR_UNSUPPORTED: none of its results is determined by its inputs alone
  * (eigenvectors); FY_ERR_NOMEM.
  */
 int fy_rerun_new(const struct fy_bound *bound,
@@ -29,14 +30,14 @@ void fy_rerun_free(struct fy_rerun *rerun); /* NULL: fine */
 const struct fy_bound *fy_rerun_bound(const struct fy_rerun *rerun);
 
 /*
- * The device has succeeded: keeps what it made of the operands and returned,
- * and puts back what they held, for the original.
+ * Keeps the results of the device, which has succeeded, and puts the old
+ * contents back, for the original.
  */
 void fy_rerun_take(struct fy_rerun *rerun, const union fy_raw *result);
 
 /*
- * What the operands held, back into them: the device has failed, and may have
- * overwritten what is declared out by mistake.
+ * Puts the old contents of the operands back: the device has failed, and may
+ * have overwritten operands that are declared out by mistake.
  */
 void fy_rerun_put_back(const struct fy_rerun *rerun);
 

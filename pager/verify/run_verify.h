@@ -16,17 +16,18 @@
 struct fy_checks {
     double rate;
     uint64_t seed;
-    const char *path; /* for lines about what differs; of the settings */
+    const char *path; /* file for lines about differences; of the settings */
     uint64_t calls;   /* offloaded so far */
     uint8_t *off;     /* by row of a function; NULL: not asked for */
 };
 
-/* Once, before all others; without it no call is sampled. */
+/* Starts the checks; call once, before all others; without it no call is
+ * sampled. */
 void fy_run_verify_start(struct fy_checks *checks,
                          const struct fy_settings *settings,
                          const struct fy_model *model);
 
-/* Whether calls of this function have differed. */
+/* Returns true if calls of this function have differed. */
 bool fy_run_verify_is_off(const struct fy_checks *checks, uint32_t function);
 
 /* Before a call runs on the device. Returns new when it is sampled and can be
@@ -40,7 +41,7 @@ struct fy_rerun *fy_run_verify_begin(struct fy_checks *checks,
  */
 enum fy_reason fy_run_verify_take(struct fy_rerun *rerun,
                                   const union fy_raw *value);
-/* What is told about it, once compared. */
+/* Receives the decision of a call, once compared. */
 void fy_run_verify_decision(const struct fy_decision *decision);
 /* The original of this thread's call has returned; the reason to count. */
 enum fy_reason fy_run_verify_compare(struct fy_checks *checks,

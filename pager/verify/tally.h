@@ -30,7 +30,8 @@
     X(DEPENDS, "depends-on-undeclared") /* other bytes change the result */    \
     X(CHUNKS, "chunks-differ")          /* chunks do not give the whole */     \
     X(CHUNK_OUTSIDE, "chunk-outside")   /* a chunk touched other memory */     \
-    X(CHUNK_WRITE, "chunk-write") /* a chunk wrote what is not its own */      \
+    X(CHUNK_WRITE, "chunk-write") /* a chunk wrote elements that are not its
+                                   * own */   \
     X(MAP, "map-differs")         /* a map computes something else */          \
     X(SCALAR_WRITTEN, "scalar-written") /* wrote a scalar argument */          \
     X(ERRNO,                                                                   \
@@ -133,13 +134,14 @@ void fy_tally_report(struct fy_tally *tally, const struct fy_model *model,
                      const char *path, uint32_t function, uint32_t operand,
                      enum fy_finding_kind kind, const char *text);
 
-/* Whether that finding was already made. */
+/* Returns true if that finding was already made. */
 bool fy_tally_reported(struct fy_tally *tally, uint32_t function,
                        uint32_t operand, enum fy_finding_kind kind);
 
 struct fy_verify_totals {
     uint64_t findings;  /* without notes */
-    uint64_t notes;     /* what is safe, but moves more than it needs */
+    uint64_t notes;     /* statements that are safe, but move more than
+                         * needed */
     uint64_t functions; /* that were called */
     uint64_t calls, checked;
 };

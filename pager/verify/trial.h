@@ -17,7 +17,7 @@ enum fy_experiment {
     FY_TRY_TRUTH,        /* the original on the program's memory (a copy) */
     FY_TRY_GUARD_AFTER,  /* on guarded copies, NaNs around them */
     FY_TRY_GUARD_BEFORE, /* likewise, the other way round */
-    FY_TRY_MAPS,         /* what a device would compute, where maps say it */
+    FY_TRY_MAPS,         /* results of a device, where maps define them */
     FY_TRY_CHUNKS,       /* cut into random chunks, several times */
     FY_TRY_AXES =
         FY_TRY_CHUNKS + 4, /* along one axis each, that may be split */
@@ -85,7 +85,7 @@ void fy_trial_sensitivity(void *trial);
 /* An operand's name. */
 const char *fy_trial_name(const struct fy_trial *trial, uint32_t operand);
 
-/* Whether an element is on a slab (FY_SLAB_...) of its view. */
+/* Returns true if an element is on a slab (FY_SLAB_...) of its view. */
 bool fy_walk_on_slab(const struct fy_walk *walk, unsigned slab);
 
 /*

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the session: what its files share. Everything here is touched by the
- * session's thread only, but for the few words that say so.
+ * Shared by the files of the session. Only the session's thread touches anything here,
+ * but for the few words that say so.
  *
- * session.c     start, end, the loop; reports
- * snapshot.c    the block that the exec wrappers read
- * stub client.c       one stub's connection: frames in and out
- * peer.c        whether a stub has the rights of this process
- * classify.c    what a stage reads and writes, and where that is
- * stage_stub.c  what a stub says: hello, frames, its end
- * stage.c       the life of one stage up to its request
- * stage_end.c   its ends
- * stage_parts.c one that runs as several, on several hosts
- * placement.c   whether it pays
- * prepare.c     the mount's caches around it; storage/work.c: in threads
- * ask.c         the request
- * alike.c       whether it reads what it writes
- * streams.c     its streams at the proxy: answers, bytes, results
- * flow.c        the account of its bytes: windows, credits
- * order.c       signals to those that read first
- * input.c       stdin that is sent from here
- * link.c        which stages are joined, by what holders.c finds
- * connection.c       connections to proxies
+ * session.c      start, end, the loop; reports
+ * snapshot.c     the block that the exec wrappers read
+ * stub_client.c  a stub's connection: frames in and out
+ * peer.c         the rights of a stub, compared with this process's
+ * classify.c     the reads and writes of a stage, and their places
+ * stage_stub.c   words of a stub: hello, frames, its end
+ * stage.c        the life of a stage up to its request
+ * stage_end.c    the ends of a stage
+ * stage_parts.c  a stage that runs as several, on several hosts
+ * placement.c    the cost model's judgement of a stage
+ * prepare.c      the mount's caches around it; storage/work.c: in threads
+ * ask.c          the request
+ * alike.c        input files that are output files, too
+ * streams.c      a stage's streams at the proxy: answers, bytes, results
+ * flow.c         the account of a stage's bytes: windows, credits
+ * order.c        signals to stages that read first
+ * input.c        stdin that is sent from this machine
+ * link.c         joins of stages, found by holders.c
+ * connection.c   connections to proxies
  */
 #ifndef FERRY_PROXY_CLIENT_SESSION_H
 #define FERRY_PROXY_CLIENT_SESSION_H
@@ -67,7 +67,7 @@ struct session_snapshot {
     size_t bytes;
 };
 
-/* stub client.c: the stubs and their listener. */
+/* stub_client.c: the stubs and their listener. */
 struct session_stubs {
     struct fy_watch listener;
     int spare_fd;         /* given up where no other is left */
@@ -88,7 +88,7 @@ struct session_scan {
     struct fy_holders *holders;
 };
 
-/* stage_end.c: what is reported of the stages. */
+/* stage_end.c: the records of stages, for reports. */
 struct session_records {
     struct record *first, **end;
     unsigned n;
@@ -125,11 +125,12 @@ struct fy_session {
 };
 
 /*
- * What the parts below the stages tell them: connections of stubs and proxies, looks
- * and jobs. They call no function of a stage but by this table of stage_stub.c.
+ * Events from the parts below the stages: connections of stubs and proxies,
+ * looks and jobs. They call no function of a stage but by this table of
+ * stage_stub.c.
  */
 struct fy_session_calls {
-    /* stub client.c: a hello came (`stub client->fds' hold the descriptors), a frame; the stub is
+    /* stub_client.c: a hello came (`client->fds' hold the descriptors), a frame; the stub is
      * gone. */
     void (*begin)(struct stub_client *client, const char *body, size_t n);
     void (*frame)(struct stage *stage, uint32_t type, const char *body,
@@ -156,7 +157,7 @@ extern const struct fy_session_calls fy_stage_calls;
 
 /* Something that a decision of link.c hangs on has changed: it looks soon. */
 void fy_link_wake(struct fy_session *session);
-/* Of session->scan.timer: looks for the holders of pipes. */
+/* Looks for the holders of pipes; called by session->scan.timer. */
 void fy_link_scan(void *session);
 
 /* ---- snapshot.c */
@@ -167,7 +168,7 @@ int fy_snapshot_write(struct fy_session *session,
 void fy_snapshot_disable(struct fy_session *session);
 void fy_snapshot_free(struct fy_session *session);
 
-/* ---- stub client.c */
+/* ---- stub_client.c */
 
 /* One stub. `fds' are closed as soon as the stage is classified: a session
  * that holds the end of a pipe would change what its readers and writers see. */
@@ -186,17 +187,18 @@ struct stub_client {
     bool greeted, gone;
 };
 
-/* Of stubs.listener and stubs.rest. */
+/* Called by stubs.listener and by stubs.rest. */
 void fy_stub_clients_accept(void *session, uint32_t events);
 void fy_stub_clients_rested(void *session);
 /*
- * Appends a frame. FY_ERR_NOMEM: output (FY_STUB_OUT, _ERR) was not sent; the frames
- * that say what becomes of the command find room even then, for a stub that is
- * dropped runs its original, while those joined to it may go on without it.
+ * Appends a frame. FY_ERR_NOMEM: output (FY_STUB_OUT, _ERR) was not sent;
+ * frames that decide about the command find room even then, because a stub
+ * that is dropped runs its original, while commands joined to it may go on
+ * without it.
  */
 int fy_stub_client_send(struct stub_client *client, uint32_t type,
                         const void *bytes, size_t n);
-/* Sends what is queued (EXEC, EXIT), as far as it goes, then closes. */
+/* Sends the queued frames (EXEC, EXIT), as far as possible, then closes. */
 void fy_stub_client_finish(struct stub_client *client);
 /* Closes at once; the stub execs the original if it may still. */
 void fy_stub_client_drop(struct stub_client *client);

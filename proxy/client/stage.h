@@ -14,11 +14,11 @@
 #include "proxy/wire/compress.h"
 #include "proxy/wire/protocol.h"
 
-/* Where a stage stands. Those before ASKED have begun nothing at the proxy. */
+/* State of a stage. In states before ASKED nothing has begun at the proxy. */
 enum stage_state {
     STAGE_WAIT_REACH, /* for the connection; where a new stage begins */
     STAGE_PREPARING, /* for the mount: prepare.c; then for sizes: placement.c */
-    STAGE_WAIT_INPUT, /* a filter: for what feeds it */
+    STAGE_WAIT_INPUT, /* a filter: for the stage that feeds it */
     STAGE_RETRYING,   /* for the streams of a request that is asked once more */
     STAGE_ASKED,      /* the proxy has the request */
     STAGE_RUNNING,    /* it was accepted */
@@ -38,7 +38,7 @@ enum stage_event {
     STAGE_LEAVES,
 };
 
-/* Of a stage that is one of several parts. */
+/* State of a stage that is one of several parts. */
 struct fy_part {
     unsigned at;
     bool placed, running, finished;
@@ -49,7 +49,8 @@ struct fy_part {
 
 enum {
     FY_PARTS_MAX = 16,
-    FY_PARTS_EARLY_BYTES = 4096, /* what stdio writes into a pipe at once */
+    FY_PARTS_EARLY_BYTES = 4096, /* bytes that stdio writes into a pipe at
+                                  * once */
 };
 
 /* stage_parts.c: of a stage that runs as several. */
@@ -77,8 +78,8 @@ struct stage_flow {
     /* Bytes that the proxy may send, that came, that the stub wrote. */
     uint64_t granted_bytes[2], received_bytes[2];
     uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
-    /* Records of stderr: their heads' bytes, the one that comes, what is left
-     * of its record, its place and the one that the stub knows. */
+    /* Records of stderr: the bytes of their heads, the next record, the rest
+     * of its bytes, its place and the place that the stub knows. */
     uint64_t head_bytes;
     unsigned char head[FY_PLACE_BYTES];
     uint32_t record_left;
@@ -87,14 +88,15 @@ struct stage_flow {
     uint64_t packed_bytes;          /* of it that came */
 };
 
-/* input.c: what the stub may send of its stdin, and what it did. */
+/* input.c: the bytes of stdin that the stub may send, and those it has sent. */
 struct stage_input {
     bool streams;  /* its stdin is sent from here */
     bool fed_here; /* a pipe that a process of this host wrote into */
-    bool keeps;    /* a pipe; what its stub takes of it, it keeps */
+    bool keeps;    /* stdin is a pipe; the stub keeps the bytes that it takes
+                    * of it */
     bool consumed; /* some of it may be gone, and cannot be read again */
     bool ended;
-    uint64_t window_bytes; /* what the proxy has room for while it has none */
+    uint64_t window_bytes; /* the proxy's window before any of it was used */
     uint64_t wanted_bytes, sent_bytes;
     int64_t taken_bytes; /* of them by the command; -1: not known */
 };
@@ -131,7 +133,7 @@ struct stage_place {
     bool unprofitable, hopeless, small;
 };
 
-/* Of what the mount remembers, after the stage. */
+/* Refresh of the mount's caches after the stage. */
 enum stage_refresh {
     REFRESH_DUE,
     REFRESH_RUNS, /* fy_stage_try_end() follows */
@@ -149,7 +151,8 @@ struct stage_prepare {
     struct fy_config_hash roots[FY_STAGE_MOUNTS]; /* all but their paths */
     enum stage_refresh refresh;
     uint64_t
-        fresh_ns; /* when the mount has forgotten what changed; 0: it has */
+        fresh_ns; /* time when the mount has forgotten the changed names; 0:
+                   * it has */
     struct exchange touched;
     bool touched_open;
     char *touched_bytes;
@@ -168,7 +171,7 @@ struct stage_carry {
 /* stage_end.c: its result. */
 struct stage_result {
     bool known;
-    bool feeder_ended;    /* so the result of what feeds it comes as well */
+    bool feeder_ended;    /* so the result of its feeder comes as well */
     bool refused;         /* the proxy has not begun anything */
     bool repeatable_here; /* with all that feeds it */
     int status, signal;
@@ -235,11 +238,13 @@ void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
 void fy_stage_give_up(struct stage *stage);
 /* The original runs here. Only while the stub may still do that. */
 void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
-/* The stage and what is joined to it cannot go on there. */
+/* Runs the original of the stage, and of stages joined to it, because they
+ * cannot go on at the proxy. */
 void fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why);
-/* Whether that would be the originals', from their beginnings. */
+/* Returns true if these would be originals from their beginnings. */
 bool fy_stage_may_fall_back(struct stage *stage);
-/* Whether a signal ended the stage: it has written what its reader had room for. */
+/* Returns true if a signal ended the stage: its output is as much as its
+ * reader had room for. */
 bool fy_stage_is_cut(const struct stage *stage);
 /* Its stub gets its last word if all is known. */
 void fy_stage_try_end(struct stage *stage);
@@ -247,7 +252,7 @@ void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
 /* The stub has its last word, or is gone. */
 void fy_stage_finish(struct stage *stage);
 
-/* The original runs again, behind what was delivered. */
+/* Runs the original again, and skips the delivered bytes. */
 void fy_stage_repeat(struct stage *stage, unsigned reason, const char *why);
 
 /* ---- stage_parts.c */
@@ -258,12 +263,12 @@ unsigned fy_parts_make(struct stage *whole, struct fy_buffer *why);
 void fy_parts_start(struct stage *whole);
 /* Something went wrong with one: the original runs. */
 void fy_parts_fail(struct stage *whole, unsigned reason, const char *why);
-/* The same, for what fy_part_deliver() or fy_part_flush() returned. */
+/* Ends the whole after an error of fy_part_deliver() or fy_part_flush(). */
 void fy_part_stop(struct stage *part, int status);
 /* The whole has ended: so do they. */
 void fy_parts_end(struct stage *whole);
-/* Of one part: its sizes are known; it was accepted; it has ended and all of it is
- * written. */
+/* Called for one part: its sizes are known; it was accepted; it has ended
+ * and all of its output is written. */
 void fy_part_placed(struct stage *part);
 void fy_part_runs(struct stage *part);
 void fy_part_ended(struct stage *part);
@@ -274,13 +279,13 @@ void fy_part_ended(struct stage *part);
 struct stage *fy_parts_current(const struct stage *whole);
 /* Part i; NULL: there are no more. */
 struct stage *fy_parts_get(const struct stage *whole, unsigned i);
-/* Whether some are not yet freed. */
+/* Returns true if some parts are not yet freed. */
 bool fy_parts_left(const struct stage *whole);
 void fy_parts_name(const struct stage *whole, char *out, size_t capacity);
-/* Whether its turn has come, or has passed. */
+/* Returns true if the part's turn has come, or has passed. */
 bool fy_part_may_send(const struct stage *part);
 bool fy_part_is_over(const struct stage *part);
-/* Frees what either keeps. */
+/* Frees the memory of a part, or of a whole. */
 void fy_part_forget(struct stage *part);
 
 /* ---- part_words.c */
@@ -290,9 +295,10 @@ void fy_part_forget(struct stage *part);
  * both. */
 int fy_part_deliver(struct stage *part, int i, const char *bytes,
                     size_t n) FY_MUST_CHECK;
-/* Delivers what was held back of a part that has ended; errors are the same. */
+/* Delivers the output that was held back of a part that has ended; errors
+ * are those of fy_part_deliver(). */
 int fy_part_flush(struct stage *part) FY_MUST_CHECK;
-/* Delivers what was kept of all: FY_ERR_NOMEM. */
+/* Delivers the held output of all parts: FY_ERR_NOMEM. */
 int fy_parts_flush(struct stage *whole) FY_MUST_CHECK;
 
 /* ---- stage.c */
@@ -312,8 +318,8 @@ void fy_stages_reached(struct fy_session *session,
                        struct connection *connection);
 /* The mount is ready for it, or (status) it is not. */
 void fy_stage_prepared(struct stage *stage, int status);
-/* Refused for its mount's root, as it was remembered here: once more, with what is
- * joined to it; none of that runs yet. */
+/* Asks again, with the stages joined to it, after a refusal because of the
+ * remembered root of its mount; none of them runs yet. */
 void fy_stage_retry(struct stage *stage);
 /* Sizes are known, or not needed. */
 void fy_stage_placed(struct stage *stage);
@@ -322,12 +328,13 @@ void fy_stage_looked(struct stage *stage);
 
 /* ---- placement.c */
 
-/* Whether a look is taken at how much it reads, because its host is not there yet
- * or the answer would come late. fy_stage_looked() follows, then. */
+/* Looks at the sizes of its input, and returns true, if its host is not
+ * there yet or the answer would come late. fy_stage_looked() follows, then. */
 bool fy_placement_look(struct stage *stage);
 /* False: nothing is to be waited for. Else fy_stage_placed() follows. */
 bool fy_placement_ask(struct stage *stage);
-/* Whether what is fed from here alone ends sooner here than a login does. */
+/* Returns true if a command whose input is local ends sooner locally than a
+ * login does. */
 bool fy_placement_beats_login(struct stage *stage);
 void fy_placement_forget(struct stage *stage);
 
@@ -349,12 +356,13 @@ void fy_carry_forget(struct stage *stage);
 
 /* fy_stage_prepared() follows. False: it cannot be done. */
 bool fy_prepare_before(struct stage *stage);
-/* Whether files of this machine do not answer; they are not waited for. */
+/* Returns true if files of this machine do not answer; they are not waited
+ * for. */
 bool fy_prepare_is_stuck(struct stage *stage);
 /* False: likewise. Else fy_stage_try_end() is called again. */
 bool fy_prepare_after(struct stage *stage);
-/* Along with the request of a stage with effects: what it will have changed is
- * told with its result. */
+/* Asks, along with the request of a stage with effects, for the list of
+ * changes with its result. */
 void fy_prepare_touched(struct stage *stage);
 void fy_prepare_forget(struct stage *stage);
 
@@ -367,7 +375,7 @@ void fy_flow_allow(struct stage *stage, int i, uint64_t bytes);
 /* To its stub, counted and hashed. FY_ERR_NOMEM: fy_stage_fall_back() follows. */
 int fy_flow_deliver(struct stage *stage, int i, const char *bytes,
                     size_t n) FY_MUST_CHECK;
-/* Once it has ended: whether the stub has written all of its output. BUSY: not
+/* Tells, after its end, if the stub has written all of its output. BUSY: not
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);
@@ -393,11 +401,12 @@ void fy_signal_answered(struct stage *stage);
 
 /* ---- input.c */
 
-/* Whether the stage alone reads its stdin, a file, or reads it to its end. */
+/* Returns true if the stage alone reads its stdin, a file, or reads it to
+ * its end. */
 bool fy_input_is_own(const struct stage *stage);
-/* The stage alone reads the pipe, and what comes is from here: sends it. */
+/* Sends stdin, a pipe that the stage alone reads, from this machine. */
 void fy_stage_stream(struct stage *stage);
-/* Asks its stub for what the proxy takes. */
+/* Asks its stub for as many bytes as the proxy takes. */
 void fy_input_want(struct stage *stage);
 void fy_input_add(struct stage *stage, const char *bytes, size_t n);
 void fy_input_end(struct stage *stage);
@@ -408,8 +417,9 @@ void fy_input_full(struct stage *stage);
 
 struct fy_alike;
 
-/* The files on mounts that its stub writes: its host has to compare them with what
- * it reads. False: one cannot be named, so the stage runs here. */
+/* Lists the files on mounts that its stub writes: their host has to compare
+ * them with its input. False: one cannot be named, so the stage runs
+ * locally. */
 bool fy_alike_outputs(const struct stage *stage, struct fy_bytes out[2],
                       unsigned *out_n);
 /* The files to compare here; NULL: none. FY_ERR_NOMEM. */
@@ -469,11 +479,13 @@ const char *fy_gather_program(const struct fy_gather *gather);
 /* The stage goes by owners, and the mount shows its user there as the one here. */
 bool fy_ask_shows_owners(const struct stage *stage,
                          const struct fy_mount *mount);
-/* Where a mount tells users by their numbers, the proxy's user is this one. */
+/* Returns true if the proxy's user is this user, as a mount that knows users
+ * by numbers requires. */
 bool fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why);
 
-/* The bytes of the request: u32 length and the spec. New in *out.
- * FY_ERR_UNSUPPORTED: whether it reads what it writes cannot be told. */
+/* Encodes the request: u32 length and the spec. New in *out.
+ * FY_ERR_UNSUPPORTED: it cannot be told if it reads the files that it
+ * writes. */
 int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
                   size_t *out_n) FY_MUST_CHECK;
 

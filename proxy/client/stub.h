@@ -52,7 +52,8 @@ enum fy_session_to_stub {
     FY_STUB_ERR,      /* bytes for stderr */
     FY_STUB_WANT,     /* uint32_t: that many bytes of stdin may be sent */
     FY_STUB_EXIT,     /* struct fy_stub_exit: end like this */
-    FY_STUB_AGAIN,    /* run the original as a child, skip what was delivered */
+    FY_STUB_AGAIN,    /* run the original as a child, skip the delivered
+                       * bytes */
     FY_STUB_STOPPED,  /* the remote process stopped (SIGTSTP): stop too */
     FY_STUB_FORGET,   /* the kept part of stdin is not needed */
     FY_STUB_PING,     /* send PONG, once the signals that are there are told */
@@ -81,7 +82,7 @@ struct fy_stub_hello {
     uint32_t argc, envc;
 };
 
-/* How a command takes output without a reader. */
+/* The way in which a command takes the loss of its reader. */
 enum fy_stub_pipes {
     /* It has effects, which go on as they would: an error of writing, SIGPIPE
      * too, is told, and shows in the end. */
@@ -95,8 +96,8 @@ enum fy_stub_pipes {
 struct fy_stub_run {
     uint32_t reads_stdin; /* 1: send INPUT as WANT allows; a file is put back
                            * to where it stood by EXEC and AGAIN */
-    uint32_t keeps_stdin; /* 1: what is read of a pipe is kept, and EXEC and
-                           * AGAIN give it to the original again */
+    uint32_t keeps_stdin; /* 1: bytes read of a pipe are kept, and EXEC and
+                           * AGAIN give them to the original again */
     uint32_t pipes;       /* of enum fy_stub_pipes */
 };
 

@@ -20,7 +20,8 @@ enum {
     FY_NAMESPACES = 4,
 };
 
-/* A folder that is held open: what is beneath it can be resolved safely. */
+/* A folder that is held open, so that names beneath it can be resolved
+ * safely. */
 struct fy_root {
     char path[PATH_MAX]; /* its true path on this host */
     int fd;              /* O_PATH */
@@ -39,7 +40,7 @@ enum fy_namespace_kind {
 struct fy_seen {
     char mount[PATH_MAX]; /* plain: "/a/b" */
     struct fy_root root;
-    bool writes; /* a stage may change what is in it */
+    bool writes; /* a stage may change its files */
 };
 
 /* Client mounts as they are seen there. */
@@ -147,31 +148,31 @@ enum fy_resolve_flag {
         1 << 3, /* links inside are followed: all are looked at */
     FY_RESOLVE_TARGETS =
         1 << 4, /* links inside are read: all mean the same to the client */
-    FY_RESOLVE_SHALLOW = 1 << 5, /* inside: only what it holds itself */
+    FY_RESOLVE_SHALLOW = 1 << 5, /* inside: only the folder's own names */
     FY_RESOLVE_SHOWS = 1 << 6,   /* the names in a folder may be looked at */
 };
 
 /*
- * Opens (O_PATH) what `relative' means beneath the root: neither it nor a link
- * on the way leaves it, no link that a client could take otherwise (absolute,
- * "..") is used, it is a regular file or a folder. An exported root has no other mount
- * on the way, nor below a folder that is looked at: clients see under it. *out_fd -1 when missing.
- * `shown' is for messages.
+ * Opens (O_PATH) the file at `relative' beneath the root: neither it nor a
+ * link on the way leaves the root, no link that a client could take otherwise
+ * (absolute, "..") is used, it is a regular file or a folder. An exported root
+ * has no other mount on the way, nor below a folder that is looked at, because
+ * clients see under it. *out_fd -1 if missing. `shown' is for messages.
  */
 int fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
                const char *shown, int *out_fd, unsigned *out_reason,
                struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
- * Everything that a look at it shows is this user's and their first group's: a
- * file; a folder, what it holds and the folder it is in; with `tree' all below.
- * False when that is too much to look at.
+ * Returns true if everything that a look at it shows is this user's and their
+ * first group's: a file; a folder, its entries and the folder it is in; with
+ * `tree' all below. False if that is too much to look at.
  */
 bool fy_all_owned(int fd, bool tree);
 
 /* ---- absent.c ----------------------------------------------------------------- */
 
-/* Where a stage looks for files. */
+/* Places where a stage looks for files. */
 struct fy_absent_places {
     const struct fy_root *root;
     const char *base;    /* the folder it works in, relative to the root */
@@ -213,19 +214,19 @@ int fy_exports_check(const struct fy_stage_spec *spec,
 /* ---- names.c ------------------------------------------------------------------ */
 
 /*
- * Refuses a stage that may remove or replace a link, or change names in another
- * user's folder, before it has done anything: the client's mount would go on
- * showing the old ones. One look serves all that a stage writes; it borrows what
- * it is given. NULL: no memory. One thread.
+ * Refuses a stage that may remove or replace a link, or change names in
+ * another user's folder, before it has done anything: the client's mount would
+ * go on showing the old ones. One look serves all files that a stage writes;
+ * it borrows its arguments. NULL: no memory. One thread.
  */
 struct fy_names;
 struct fy_names *fy_names_new(const struct fy_stage_spec *spec,
                               const struct fy_invocation *invocation,
                               unsigned *out_reason, struct fy_buffer *why);
 /*
- * What `use' writes, `relative' beneath the root, may be written; or any name in
- * and below the folder `relative'. `shown' is for messages. 0, FY_ERR_UNSUPPORTED with
- * reason.
+ * Checks that the file which `use' writes, `relative' beneath the root, may be
+ * written; or any name in and below the folder `relative'. `shown' is for
+ * messages. 0, FY_ERR_UNSUPPORTED with reason.
  */
 int fy_names_check(struct fy_names *names, const struct fy_root *root,
                    const char *relative, const struct fy_use *use,
@@ -251,8 +252,9 @@ int fy_refuse_terminal(const struct fy_stage_spec *spec,
                        const struct fy_invocation *invocation,
                        unsigned *out_reason,
                        struct fy_buffer *why) FY_MUST_CHECK;
-/* Of a stage that may execute several programs: whether its PATH names folders, and
- * none on a mount, where a file of a program's name would not run here. */
+/* Returns true if the PATH of a stage that may execute several programs
+ * names folders, and none on a mount, where a file of a program's name would
+ * not run on the client. */
 bool fy_refuse_search(const struct fy_stage_spec *spec,
                       const struct fy_seen *seen, unsigned nseen);
 /* The open file is a program of the system's that only root can change. */
@@ -263,9 +265,10 @@ bool fy_refuse_program(int fd);
 /* Begins to make one whose mounts are not known yet: of the first that is wanted,
  * unless the host's mounts change meanwhile. */
 void fy_namespace_begin(struct fy_policy *policy);
-/* The means of confinement that this kernel has; waits for what was begun. */
+/* Returns the means of confinement that this kernel has; waits for a probe
+ * that was begun. */
 enum fy_namespace_kind fy_namespace_kind(struct fy_policy *policy);
-/* Ends what was begun and was not wanted. */
+/* Ends a spare namespace that was begun and not used. */
 void fy_namespace_drop(struct fy_policy *policy);
 /* Finds or makes the namespace of mounts, none beneath another, in the order of
  * their names; borrowed. Unless it `executes', no code on them or in /tmp is mapped,
@@ -275,7 +278,7 @@ int fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
                      unsigned nseen, bool executes, const char *image,
                      const struct fy_namespace **out, unsigned *out_reason,
                      struct fy_buffer *why) FY_MUST_CHECK;
-/* Whether a file of the host cannot be seen in it by its path. */
+/* Returns true if a file of the host cannot be seen in it by its path. */
 bool fy_namespace_hides(const struct fy_namespace *namespace, const char *path);
 void fy_namespace_close(struct fy_namespace *namespace);
 /* Makes a new private folder beneath policy->temporary; wire/temporary.h removes it. */
@@ -288,12 +291,12 @@ int fy_temporary_new(struct fy_policy *policy, char *out,
  * 0, or -1 with errno. */
 int fy_filter_enter(void) FY_MUST_CHECK;
 /*
- * Of every stage, likewise: no user namespaces, in which it would have privileges;
- * and unless `only' is NULL no execve() but one with this very pointer, which means
- * nothing any more in the program that it starts.
+ * Applies the rules of every stage: no user namespaces, in which it would have
+ * privileges; and unless `only' is NULL no execve() but with this very
+ * pointer, which means nothing any more in the program that it starts.
  */
 int fy_filter_guard(const char *only) FY_MUST_CHECK;
-/* Whether this kernel has it. */
+/* Returns true if this kernel has seccomp filters. */
 bool fy_filter_works(void);
 
 /* ---- enter.c ------------------------------------------------------------------- */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stage may see and touch on the storage host. The proxy calls
- * fy_policy_check() before it starts anything, and the child calls
+ * Decides which files a stage may see and touch on the storage host. The proxy
+ * calls fy_policy_check() before it starts anything, and the child calls
  * fy_sandbox_enter() between fork and exec.
  *
- * The client may do on this host whatever the user may, since ssh logged in as the user;
- * a stage may not, since a file that it reads could take it over. The client's path of the
- * mount is made to exist in a private mount namespace, so that every path, getcwd() and
- * every message is as on the client; where the kernel refuses that, only equal paths and
- * relative operands are possible.
+ * The client may do on this host whatever the user may, since ssh logged in as
+ * the user; a stage may not, since a file that it reads could take it over.
+ * The client's path of the mount is made to exist in a private mount
+ * namespace, so that every path, getcwd() and every message is as on the
+ * client; where the kernel refuses that, only equal paths and relative
+ * operands are possible.
  */
 #ifndef FERRY_PROXY_SANDBOX_SANDBOX_H
 #define FERRY_PROXY_SANDBOX_SANDBOX_H
@@ -31,7 +32,7 @@ struct fy_policy; /* of one proxy: kernel features, namespaces; any thread */
  * thread: changes the umask for a moment and reads HOME. FY_ERR_NOMEM.
  */
 int fy_policy_new(bool landlock, struct fy_policy **out) FY_MUST_CHECK;
-/* Ends what it keeps ready, its child among it: no stage is checked any more. Does
+/* Ends the spare namespace and its child: no stage is checked any more. Does
  * not wait for a check. */
 void fy_policy_end(struct fy_policy *policy);
 /* Instead of fy_policy_free(), where a check goes on until the process ends. */

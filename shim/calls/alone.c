@@ -24,7 +24,7 @@ enum {
 
 typedef int change_fn(int, ...);
 
-/* How many links /proc/self/task has; 0: not known. */
+/* Returns the number of links in /proc/self/task; 0: not known. */
 static unsigned long
 count_links(void)
 {

@@ -185,9 +185,10 @@ struct target {
 };
 
 /*
- * Not in a handler: the dynamic linker may be in the middle of something. While other
- * threads are in it, which may wait for this one, not for what the user has brought: glibc
- * waits for them only where it notes what a library depends on.
+ * Never in a handler, because the dynamic linker may be in the middle of
+ * something. While other threads are in it, which may wait for this thread,
+ * only for libraries that the user has not brought: glibc waits for them only
+ * where it notes the dependencies of a library.
  */
 static void
 keep(void *closure)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to a call that a thunk did not send straight to its original.
- * Everything the call carries is in the frame; when the answer is 0 the original
- * gets all of it as it was. The caller's stack may be small: the engine runs on
- * one of ferry's (stack.c), originals on the caller's.
+ * Handles a call that a thunk did not send straight to its original. The frame
+ * has everything that the call carries; if the answer is 0 the original gets
+ * all of it as it was. The caller's stack may be small: the engine runs on one
+ * of ferry's (stack.c), originals on the caller's.
  */
 #include "config.h"
 
@@ -52,7 +52,7 @@ time_original(struct fy_frame *frame, struct fy_record_row *row, int saved)
     return took;
 }
 
-/* The same; nobody asks where nothing is counted. */
+/* Runs the original where nothing is counted. */
 static void
 run_original(struct fy_frame *frame, struct fy_record_row *row, int saved)
 {
@@ -81,9 +81,9 @@ describe(const struct fy_frame *frame, struct fy_intercepted *out)
 }
 
 /*
- * Whether the program wants a signal for floating point exceptions. Ferry's own
- * arithmetic would earn it some, and those of a chunk would come in the middle
- * of a call: such a program gets its originals.
+ * Returns true if the program wants a signal for floating point exceptions.
+ * Ferry's own arithmetic would raise some, and those of a chunk would come in
+ * the middle of a call: such a program gets its originals.
  */
 static bool
 traps(uint32_t control)
@@ -224,10 +224,10 @@ fy_jump(const void *env, unsigned which, uintptr_t target,
 }
 
 /*
- * Whether an accepted call was left by a jump that fy_jump() did not see (setcontext,
- * one of the program's own), in which case it is given up: its frame is overwritten
- * by this one or by others. A frame that still stands counts as live: the thread may
- * have several stacks.
+ * Returns true if an accepted call was left by a jump that fy_jump() did not
+ * see (setcontext, one of the program's own); then it is given up, because its
+ * frame is overwritten by this frame or by others. A frame that still stands
+ * counts as live: the thread may have several stacks.
  */
 static __attribute__((noinline)) bool
 is_left(const struct fy_frame *now)
@@ -261,7 +261,8 @@ struct dispatch {
     bool held; /* engine_begin() was called; let_go() is, once */
 };
 
-/* What the program had is put aside, and exceptions are masked (see traps()). */
+/* Puts the program's floating point state aside, and masks exceptions (see
+ * traps()). */
 static void
 program_stops(struct dispatch *d)
 {
@@ -278,10 +279,11 @@ program_goes_on(const struct dispatch *d)
 }
 
 /*
- * Whether the call comes on the alternate stack for handlers. The kernel is asked once
- * for calls of one place at one height of this thread's stack: for another answer
- * later on the program would have to put its alternate stack where that frame was,
- * and a handler to call there from the same place at the very same height.
+ * Returns true if the call comes on the alternate stack for handlers. The
+ * kernel is asked once for calls from the same place at the same height of
+ * this thread's stack: for another answer later on the program would have to
+ * put its alternate stack where that frame was, and a handler to call from the
+ * same place at the very same height.
  */
 static bool
 came_on_alternate_stack(const struct fy_frame *frame)
@@ -327,7 +329,8 @@ on_own_stack(struct dispatch *d, void (*part)(void *))
     return true;
 }
 
-/* Where malloc and locks may be another's, or threads would end too early. */
+/* Returns true where malloc and locks may be another's, or threads would end
+ * too early. */
 static bool
 is_out_of_turn(const struct dispatch *d)
 {
@@ -451,7 +454,7 @@ static void
 run_and_look(struct dispatch *d)
 {
     if (d->reason == FY_REASON_VERIFIED) {
-        /* What it calls in turn is the original's business, too. */
+        /* Calls that it makes in turn go to originals, too. */
         run_original(d->frame, d->row, d->saved);
         d->saved = errno;
         d->control = floating_point();

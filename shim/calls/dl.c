@@ -22,7 +22,7 @@ not_found(const char *name)
     return fy_is_thunk(next) ? NULL : next;
 }
 
-/* What the program shall get where the real dlsym answered `found'. */
+/* Returns the program's answer where the real dlsym answered `found'. */
 static void *
 dress(uint32_t symbol, const char *name, void *found)
 {
@@ -44,8 +44,9 @@ dress(uint32_t symbol, const char *name, void *found)
 /* ---- dlopen calls that were jumped to --------------------------------------- */
 
 /*
- * What such a call brought is looked at when the program next asks the dynamic
- * linker for something: by then it is relocated, or that question waits for it.
+ * Objects that such a call brought are looked at when the program next asks
+ * the dynamic linker for something: by then they are relocated, or that
+ * question waits for it.
  */
 enum {
     MAX_LATER = 8,
@@ -132,7 +133,8 @@ settle(void)
     fy_unlock();
     fy_linking(1);
     for (unsigned i = 0; i < count; i++) {
-        /* Not there: the call has failed, or is still another thread's. */
+        /* If it is not there, the call has failed, or is still another
+         * thread's. */
         if (!look_now(&mine[i]) && mine[i].thread != &fy_inside) {
             look_later(&mine[i]);
         }
@@ -143,8 +145,9 @@ settle(void)
 /* ---- dlsym ------------------------------------------------------------------- */
 
 /*
- * What the caller finds behind the objects of the start, which then stays (keep.c).
- * FY_DL_TAIL: the real one decides, where the caller looks at home first.
+ * Finds the name behind the objects of the start; the library found then stays
+ * (keep.c). FY_DL_TAIL: the real one decides, where the caller looks at home
+ * first.
  */
 static int
 plan_default(struct fy_dl_call *call, uint32_t symbol, const char *name)
@@ -211,7 +214,7 @@ plan(struct fy_dl_call *call, bool versioned)
     settle();
     uint32_t symbol = name ? fy_names_find(name) : FY_NIL;
     if (symbol == FY_NIL) {
-        /* Not ours. */
+        /* No name of ferry's. */
     } else if (call->arg0 == RTLD_DEFAULT || call->arg0 == RTLD_NEXT) {
         what = plan_by_caller(call, symbol, name);
     } else {
@@ -241,8 +244,9 @@ fy_dlvsym_plan(struct fy_dl_call *call)
 
 /* ---- dlopen ------------------------------------------------------------------- */
 
-/* Whether an object tells the dynamic linker where to look: `rpath' by DT_RPATH
- * alone, which what it loads inherits; else also by what is its own. */
+/* Returns true if an object tells the dynamic linker where to look: `rpath'
+ * by DT_RPATH alone, which libraries that it loads inherit; else also by its
+ * own entries. */
 static bool
 directs(const struct fy_object *object, bool rpath)
 {
@@ -265,10 +269,11 @@ has_rpath(const struct fy_object *object, void *closure)
 }
 
 /*
- * Whether the real dlopen does the same for all callers (elf/dl-load.c of
- * glibc): a path without $ORIGIN and the like is taken as it is; a name is
- * looked for by DT_RPATH of the caller and what loaded it (the program's: for
- * all), DT_RUNPATH and DF_1_NODEFLIB of the caller, and what is the same for all.
+ * Returns true if the real dlopen does the same for all callers (elf/dl-load.c
+ * of glibc): a path without $ORIGIN and the like is taken as it is; a name is
+ * looked for by DT_RPATH of the caller and of its loaders (the program's: for
+ * all), DT_RUNPATH and DF_1_NODEFLIB of the caller, and then in the same
+ * places for all.
  */
 static bool
 same_for_all(const char *file, const void *caller)
@@ -329,9 +334,10 @@ fy_dlopen_after(struct fy_dl_call *call)
 }
 
 /*
- * What led from or to unloaded objects is forgotten before they are: afterwards
- * another thread may have opened others at their addresses. What the engine
- * knows by address is forgotten once more behind destructors, which may call.
+ * Forgets bindings from or to unloaded objects before they go, because
+ * afterwards another thread may have opened others at their addresses.
+ * Addresses that the engine knows are forgotten once more behind destructors,
+ * which may call.
  */
 int
 fy_wrap_dlclose(void *handle)

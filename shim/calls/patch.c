@@ -266,7 +266,8 @@ fetch_member(struct opened *opened, unsigned i)
     return fy_object_each(fetch, opened) != 0;
 }
 
-/* What an old object needs is older: a new one is reached through new ones. */
+/* The dependencies of an old object are older: a new one is reached through
+ * new ones. */
 static int
 add_needed(const struct fy_object *object, void *closure)
 {

@@ -258,7 +258,8 @@ fy_scope_global(const char *name)
     if (found || count <= MAX_GLOBAL) {
         return found;
     }
-    /* Not a tail call: the real dlsym must see us as its caller. */
+    /* This must be no tail call: the real dlsym must see ferry as its
+     * caller. */
     fy_linker_error_find();
     void *error = fy_linker_error_aside();
     void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);

@@ -75,11 +75,11 @@ this_thread(void)
 }
 
 /*
- * Whether its frame, one of this thread, was left by an exception or longjmp: what
- * lies there is no longer the frame. Where it lies tells nothing: the thread may
- * have several stacks, and handlers that change between them (swapcontext). A frame
- * that nothing has overwritten yet counts as live. By the kernel: its stack may be
- * unmapped.
+ * Returns true if its frame, one of this thread, was left by an exception or
+ * longjmp: the words there are no longer the frame. The frame's place tells
+ * nothing: the thread may have several stacks, and handlers that change
+ * between them (swapcontext). A frame that nothing has overwritten yet counts
+ * as live. By the kernel, because its stack may be unmapped.
  */
 static bool
 is_left(const struct fy_own_stack *own, const struct fy_frame *user)
@@ -262,7 +262,8 @@ fy_stack_forked(void)
     }
 }
 
-/* Of the main thread; its arguments, a quarter at most, lie above the known end. */
+/* Finds the bounds of the main thread's stack; its arguments, a quarter at
+ * most, lie above the known end. */
 static bool
 main_bounds(uintptr_t at, struct bounds *out)
 {
@@ -284,8 +285,8 @@ fy_stack_is_ample(const void *frame)
            (uintptr_t)frame - bounds.low > ROOM_BYTES;
 }
 
-/* Of another one. libc allocates for that; in a handler and a vfork child
- * nothing is known. */
+/* Finds the bounds of another thread's stack. libc allocates for that; in a
+ * handler and a vfork child nothing is known. */
 static void
 thread_bounds(const struct fy_frame *frame, struct bounds *out)
 {
@@ -327,7 +328,7 @@ find_bounds(const struct fy_frame *frame, char *top)
     *error = saved;
 }
 
-/* Whether the frame lies on its thread's stack, above enough of it. */
+/* Returns true if the frame lies on its thread's stack, above enough of it. */
 static bool
 has_room(const struct fy_frame *frame)
 {

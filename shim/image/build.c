@@ -262,7 +262,7 @@ move_writable(struct fy_build *job, uint64_t to)
     }
 }
 
-/* Where the parts of the file are. */
+/* Places of the parts of the file. */
 struct layout {
     uint64_t writable, segment;          /* offsets */
     uint64_t old_offset, old_file_bytes; /* of the writable segment */

@@ -130,8 +130,9 @@ script_of(struct fy_head *head)
     return start;
 }
 
-/* Whether what the script's line names cannot load us. Apart, for its frame is
- * larger than small stacks of handlers should pay for each program. */
+/* Returns true if the interpreter that the script's line names cannot load
+ * ferry. A function of its own, because its frame is larger than small
+ * stacks of handlers should pay for each program. */
 static __attribute__((noinline)) bool
 leads_to_foreign(const struct fy_head *script)
 {

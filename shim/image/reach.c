@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ferry can see of a program, by libelf (reach.h). The files are anybody's.
+ * Finds the calls of a program that ferry can see, by libelf (reach.h). The
+ * files are anybody's.
  */
 #include "config.h"
 

@@ -24,7 +24,7 @@ enum {
     CFA_RESTORE = 0xc0,
 };
 
-/* What is to be described: code, and its rules in job->rules. */
+/* The code to describe, and its rules in job->rules. */
 struct thunk_frame {
     uint64_t address, bytes;
     size_t rules, rule_bytes;

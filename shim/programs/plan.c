@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an exec or a spawn is made into: the environment with ours in it, and
- * the stub in front where the command may be the session's. Both are only
- * prepared here; the wrappers give the room and make the call. Any doubt leaves
- * the call as the program made it. Runs in vfork children.
+ * Turns an exec or a spawn into a plan: the environment with ferry's variables
+ * in it, and the stub in front if the command may be the session's. Both are
+ * only prepared here; the wrappers give the room and make the call. Any doubt
+ * leaves the call as the program made it. Runs in vfork children.
  */
 #include "config.h"
 
@@ -99,7 +99,8 @@ is_text(const char *text, uintptr_t *known)
     return false;
 }
 
-/* Whether a null pointer ends the list, and all before it are texts. No list is one. */
+/* Returns true if a null pointer ends the list, and all before it are texts;
+ * false for no list. */
 static bool
 are_texts(char *const list[])
 {
@@ -148,7 +149,7 @@ fy_room_free(void *room, size_t bytes, size_t limit)
 
 /* ---- environment ----------------------------------------------------------------- */
 
-/* Whether the value begins with our own path as an entry. */
+/* Returns true if the value begins with ferry's own path as an entry. */
 static bool
 leads(const char *entry)
 {
@@ -272,7 +273,7 @@ look(int dir, const char *path, int flags, unsigned *out_mode)
     return (int)result;
 }
 
-/* What is known of a target. */
+/* Knowledge of a target. */
 struct found {
     unsigned mode;      /* type and permissions */
     const char *folder; /* of PATH, when it was searched */
@@ -303,7 +304,7 @@ search_path(void)
     return "/bin:/usr/bin";
 }
 
-/* Whether execvpe(3) tries the next folder after this error. */
+/* Returns true if execvpe(3) tries the next folder after this error. */
 static bool
 goes_on_after(int error)
 {
@@ -346,7 +347,7 @@ search(const char *name, struct found *out)
     }
 }
 
-/* Whether a #! line names something that can be executed. */
+/* Returns true if a #! line names something that can be executed. */
 static bool
 has_interpreter(struct fy_head *head)
 {
@@ -362,7 +363,7 @@ has_interpreter(struct fy_head *head)
     return result;
 }
 
-/* Whether the kernel will run it, as far as we can tell. */
+/* Returns true if the kernel will run it, as far as its head tells. */
 static bool
 is_program(struct fy_head *head)
 {
@@ -382,7 +383,8 @@ last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Whether the arguments with the stub's are sure to fit where the kernel counts. */
+/* Returns true if the arguments with the stub's are sure to fit where the
+ * kernel counts. */
 static bool
 fits(const struct fy_plan *plan)
 {

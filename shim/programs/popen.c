@@ -78,7 +78,7 @@ free_row(struct row *row)
     __atomic_store_n(&row->pid, 0, __ATOMIC_RELEASE);
 }
 
-/* What `mode' asks for; false: libc shall say what is wrong with it. */
+/* The request in `mode'; false: libc shall report the fault in it. */
 struct mode {
     bool read, write, close_on_exec;
 };
@@ -174,7 +174,7 @@ popen(const char *command, const char *mode)
 {
     struct mode parsed;
     int *error = &errno, saved = *error;
-    /* Whether the shell takes "-x" for an option depends on libc's version. */
+    /* The version of libc decides if the shell takes "-x" for an option. */
     if (fy_hidden.settings && *command != '-' && *command != '+' &&
         parse_mode(mode, &parsed) && !fy_original_is_foreign(FY_POPEN)) {
         struct row *row = take_row();

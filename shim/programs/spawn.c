@@ -17,8 +17,8 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * Whether the error is surely one of the exec of the stub, and not of a file
- * action, which must not be done twice.
+ * Returns true if the error is surely one of the exec of the stub, and not of
+ * a file action, which must not be done twice.
  */
 static bool
 is_of_stub(int status, const char *stub, bool actions)

@@ -102,7 +102,7 @@ __attribute__((visibility("default"))) int
 system(const char *command)
 {
     sigset_t restore, child, mask;
-    /* Whether the shell takes "-x" for an option depends on libc's version. */
+    /* The version of libc decides if the shell takes "-x" for an option. */
     if (!command || *command == '-' || *command == '+' || !fy_hidden.settings ||
         fy_original_is_foreign(FY_SYSTEM) || !ignore_begin(&restore)) {
         return FY_ORIGINAL(fy_system_fn, FY_SYSTEM)(command);

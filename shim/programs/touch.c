@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a command that is about to be started could touch a mount of the
+ * Tells if a command that is about to be started could touch a mount of the
  * session: its working folder, its arguments, its standard input. Looks, and
  * never opens, reads or waits for any of them. Runs in vfork children.
  */
@@ -30,8 +30,8 @@ device_number(uint64_t major, uint64_t minor)
 }
 
 /*
- * What kind of file it is and its device, without asking a file server about
- * what it has told before. NULL: dir itself.
+ * Type and device of a file, from the client's cache, without asking a file
+ * server again. NULL: dir itself.
  */
 struct file {
     uint64_t device;

@@ -197,7 +197,7 @@ fy_engine_silence(void)
     }
 }
 
-/* Not in a handler, which may have interrupted what the engine needs. */
+/* False in a handler, which may have interrupted code that the engine needs. */
 static bool
 tells(void)
 {

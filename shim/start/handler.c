@@ -43,7 +43,8 @@ handler_of(int number, struct kernel_action *out)
            out->handler != SIG_DFL && out->handler != SIG_IGN && out->restorer;
 }
 
-/* Where the handler of a blocked signal returns to; NULL: none has one. */
+/* Returns the address that the handler of a blocked signal returns to; NULL:
+ * no such signal has a handler. */
 static void *
 restorer_of(uint64_t blocked)
 {
@@ -103,9 +104,10 @@ fy_main_stack_end(void)
 }
 
 /*
- * Whether the word lies on the stack above `at', as far as that goes: to the end
- * of the main thread's, or to another's control block, which glibc puts there.
- * By the kernel: a coroutine's may end anywhere. When it will not, yes.
+ * Returns true if the word lies on the stack above `at', as far as that goes:
+ * to the end of the main thread's, or to another's control block, which glibc
+ * puts there. By the kernel, because a coroutine's may end anywhere. If the
+ * kernel does not answer, true.
  */
 static bool
 is_on_stack(const void *word, char *at)

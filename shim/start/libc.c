@@ -55,8 +55,8 @@ fy_libc_find(void)
     /* Every thread that races here stores the same values. */
     if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
         void *at[FUNCTIONS] = {NULL};
-        /* Not by dl_iterate_phdr: it may be the one of a library (libtsan)
-         * that is asking us for the real one. */
+        /* dl_iterate_phdr may be the function of a library (libtsan) that is
+         * asking ferry for the real one. */
         fy_object_each_early(look, at);
         found.dlsym = (void *(*)(void *, const char *))at[0];
         found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
@@ -109,8 +109,9 @@ fy_others_link(void)
 
 /* ---- dlerror --------------------------------------------------------------------- */
 
-/* Of libc's variable that points to what dlerror() of this thread will say; libc's
- * thread-local memory is at one distance from each thread's pointer. 0: not found. */
+/* Distance of libc's variable that points to the message of dlerror(), from
+ * each thread's pointer; libc's thread-local memory is at the same distance
+ * in each thread. 0: not found. */
 static ptrdiff_t error_offset;
 
 static char *
@@ -158,7 +159,7 @@ fy_linker_error_back(void *program)
         return;
     }
     if (*error && program) {
-        /* What has no error any more is freed with the next one. */
+        /* An error that is no error any more is freed with the next one. */
         (void)fy_libc_find()->dlsym(RTLD_DEFAULT, "ferry's own");
     }
     if (*error) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs in every process at start: finds FERRY_SETTINGS, sets the mode,
- * hides from the program what only we have put into its environment (exec
- * gives it to the next one), undoes what merely exporting names has changed.
- * Everything else waits for the first call that needs it. Linked with
- * -z initfirst, so that it runs before the constructors of other libraries,
- * which may call us or look at the environment.
+ * Runs in every process at start: finds FERRY_SETTINGS, sets the mode, hides
+ * ferry's own variables from the program (exec gives them to the next one),
+ * undoes changes that exporting names has made. Everything else waits for the
+ * first call that needs it. Linked with -z initfirst, so that it runs before
+ * the constructors of other libraries, which may call ferry or look at the
+ * environment.
  */
 #include "config.h"
 
@@ -181,10 +181,11 @@ remove_entry(char **entry)
 }
 
 /*
- * Whether the kernel says that this is no setuid program or the like: for such
- * a one another's wishes do not count. The auxiliary vector follows the
- * environment; getauxval would have to be bound. Not found: it is one, for which
- * the dynamic linker has removed variables. Notes the program's headers.
+ * Returns true if the kernel says that this is no setuid program or the like,
+ * in which another user's wishes do not count. The auxiliary vector follows
+ * the environment; getauxval would have to be bound. False if it is not found:
+ * such a program, for which the dynamic linker has removed variables. Notes
+ * the program's headers.
  */
 static bool
 is_plain(char **environment_end)

@@ -198,9 +198,9 @@ forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child,
 }
 
 /*
- * Where writing failed, the original must meet the error itself, and say so. It
- * gets the descriptor: a pipe without readers takes nothing twice, and a file
- * is written from where it was begun, if it is still where it was left.
+ * Makes the original meet an error of writing itself, and say so. It gets the
+ * descriptor: a pipe without readers takes nothing twice, and a file is
+ * written from where it was begun, if its offset is still where it was left.
  */
 static void
 expose(const struct stub *stub, int fd)

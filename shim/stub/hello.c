@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ferry-stub tells its session at once: words, environment, limits,
- * signals, and the descriptors themselves. Changes nothing of the process but
- * for two close-on-exec descriptors.
+ * The hello of ferry-stub to its session: words, environment, limits, signals,
+ * and the descriptors themselves. Changes nothing of the process but for two
+ * close-on-exec descriptors.
  */
 #include "config.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the command writes to stderr in the middle of its output. Its proxy takes
- * more of its stdout than a pipe holds; here the command would be blocked in
- * write(2) until its reader has taken enough, and SIGPIPE may end it there, before
- * it complains. So each piece of stderr comes with its place: the bytes of stdout
- * that were written before it, at most. It waits here until as many were taken or
- * fit into the pipe.
+ * Output of the command to stderr in the middle of its output to stdout. Its
+ * proxy takes more of its stdout than a pipe holds; a local command would be
+ * blocked in write(2) until its reader has taken enough, and SIGPIPE may end
+ * it there, before it complains. So each piece of stderr comes with its place:
+ * the bytes of stdout that were written before it, at most. The piece waits
+ * until as many were taken or fit into the pipe.
  */
 #include "config.h"
 

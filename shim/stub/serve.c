@@ -228,7 +228,8 @@ complain(struct service *service, const char *bytes, uint32_t n)
     deliver_late(service, false);
 }
 
-/* What it wrote there could not be written here: so it would have ended. */
+/* Ends as the command would have ended, because its output could not be
+ * written. */
 static void
 end_broken(const struct service *service, const struct fy_stub_exit *how)
 {
@@ -394,14 +395,15 @@ take_input(struct service *service)
         service->reads_stdin = false;
         (void)stub_send(FY_STUB_INPUT_END, NULL, 0);
     } else if (errno != EAGAIN && errno != EINTR) {
-        /* Not an end: the command would take what it has for all of it. */
+        /* The command would take an end of input for the end of the file. */
         const struct fy_stub_broken broken = {0, errno};
         service->reads_stdin = false;
         (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
     }
 }
 
-/* Whether stdin may be read on: what is read of a pipe is gone. */
+/* Returns true if stdin may be read on, because bytes read of a pipe are
+ * gone. */
 static bool
 takes_input(struct service *service)
 {
@@ -451,7 +453,7 @@ stub_serve(struct stub *stub)
     stub_send_to(stub->socket);
     service.stdin_told = fstat(0, &status) != 0 || !S_ISFIFO(status.st_mode);
     for (;;) {
-        /* What was written is told before a wait that may be long. */
+        /* Written bytes are told before a wait that may be long. */
         if (service.credit_bytes > 0) {
             uint32_t credit = service.credit_bytes;
             service.credit_bytes = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was taken of a pipe on stdin, kept until the command has ended well: if
- * the connection breaks, the original reads it again, and then the rest of the
- * pipe, from a process that passes both on. First in memory, then in a file of
- * the run's folder that has no name. Nothing is taken that cannot be kept.
+ * Keeps bytes that were taken of a pipe on stdin until the command has ended
+ * well: if the connection breaks, the original reads them again, and then the
+ * rest of the pipe, from a process that passes both on. First in memory, then
+ * in a file of the run's folder that has no name. Nothing is taken that cannot
+ * be kept.
  */
 #include "config.h"
 
@@ -31,12 +32,12 @@ static char memory[MEMORY_BYTES];
 static size_t nmemory;
 static int file = -1;
 static uint64_t nfile, file_most;
-/* What the file did not take after all. */
+/* Bytes that the file did not take after all. */
 static char last[FY_STUB_DATA_BYTES];
 static size_t nlast;
 static bool full;
 
-/* Not so large that others miss the room. */
+/* Returns the largest size that leaves others enough room. */
 static uint64_t
 largest(void)
 {

@@ -53,8 +53,8 @@ stub_exec(const struct stub *stub)
 }
 
 /*
- * What ps and pgrep -f show: the command's own words. The words lie one behind
- * the other where the kernel put them; ours are shifted out.
+ * Makes ps and pgrep -f show the command's own words. The words lie one behind
+ * the other where the kernel put them; the stub's are shifted out.
  */
 static void
 show_command(int argc, char **argv)
@@ -75,7 +75,8 @@ show_command(int argc, char **argv)
     }
 }
 
-/* Where the session's socket is; the words themselves are moved. */
+/* Returns the folder of the session's socket; the words themselves are
+ * moved. */
 static char *
 folder_of(const char *socket)
 {

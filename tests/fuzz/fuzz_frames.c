@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stub's connection as its session reads it (proxy/client/stub client.c): frames that come in
+ * A stub's connection as its session reads it (proxy/client/stub_client.c): frames that come in
  * pieces, with descriptors. The first byte of the input says how large the pieces
  * are and with which of them descriptors come; the session around the connection is
  * this file's. Frames come through whole, in order and once, behind one hello; a stub

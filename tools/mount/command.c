@@ -48,7 +48,7 @@ usage(void)
     return FY_EXIT_MOUNT_USAGE;
 }
 
-/* What options have said goes before what the text says. */
+/* Keeps an option; options of the command line go before those of the text. */
 static void
 keep_option(char *to, const char *said, size_t bytes)
 {
@@ -234,8 +234,8 @@ take_short(int id, struct fy_mount_request *out)
     }
 }
 
-/* What mount(8) calls for a line of fstab: mount.ferry SOURCE FOLDER [-sfnv] [-o LIST].
- * Nothing is said of a success. */
+/* Serves mount(8) for a line of fstab: mount.ferry SOURCE FOLDER [-sfnv] [-o
+ * LIST]. Nothing is said of a success. */
 int
 fy_tool_mount_helper(int argc, char **argv)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tools/mount offers the subcommands: a mount that a user asks for, how its process
- * (ferry-mount, of proxy/files/client) is started, and what it says of itself. One thread.
+ * Interface of tools/mount to the subcommands: a mount that a user asks for,
+ * the start of its process (ferry-mount, of proxy/files/client), and the
+ * process's words about itself. One thread.
  */
 #ifndef FERRY_TOOLS_MOUNT_H
 #define FERRY_TOOLS_MOUNT_H
@@ -25,7 +26,7 @@ enum fy_mount_how {
     FY_MOUNT_QUIETLY, /* in the background, and a success is not said */
 };
 
-/* What was asked for. Zeroed: nothing yet. */
+/* The user's request. Zeroed: nothing yet. */
 struct fy_mount_request {
     struct fy_place place;
     const char *source; /* as the user wrote it: borrowed */
@@ -49,24 +50,25 @@ int fy_mount_source(const char *source, struct fy_mount_request *out,
                     struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
- * Mounts: returns when the mount answers, or (FY_MOUNT_FOREGROUND) only when it could not
- * be started, for ferry-mount then has replaced this process. An exit status of mount(8);
- * what failed was said.
+ * Mounts: returns when the mount answers, or (FY_MOUNT_FOREGROUND) only when
+ * it could not be started, because ferry-mount then has replaced this process.
+ * Returns an exit status of mount(8); errors were said.
  */
 int fy_mount_start(const struct fy_mount_request *request);
 
-/* Unmounts; an exit status of mount(8). What failed, and who holds the folder, was said. */
+/* Unmounts; returns an exit status of mount(8). Errors, and the holders of
+ * the folder, were said. */
 int fy_mount_end(const char *folder, bool lazy, bool force);
 
 /*
- * The mount of ferry on that folder, of which no file is looked at. FY_ERR_NOENT: nothing
- * is mounted there; FY_ERR_INVALID: something else, out->type says what; FY_ERR_IO: there
- * is no such folder, errno says why.
+ * Finds the mount of ferry on that folder, of which no file is looked at.
+ * FY_ERR_NOENT: nothing is mounted there; FY_ERR_INVALID: something else,
+ * out->type says what; FY_ERR_IO: there is no such folder, errno says why.
  */
 int fy_mount_find(const char *folder, struct fy_mount *out) FY_MUST_CHECK;
 
-/* What the mount on that folder has done, on stdout; *out_status: an exit status. False:
- * no mount of ferry is there, and nothing was said. */
+/* Prints the work of the mount on that folder; *out_status: an exit status.
+ * False: no mount of ferry is there, and nothing was said. */
 bool fy_mount_report(const char *folder, int *out_status);
 /* A line for each of this user's remote mounts, for `ferry doctor'. */
 void fy_mounts_print(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mounts say of themselves, for ferry report FOLDER and ferry doctor.
+ * Prints the counters of mounts, for ferry report FOLDER and ferry doctor.
  */
 #include "config.h"
 
@@ -29,7 +29,7 @@ of(const char *lines, const char *key)
     return fy_control_number(lines, key);
 }
 
-/* Of all, in per cent. */
+/* Returns the share of the whole in per cent. */
 static number
 share(number part, number all)
 {

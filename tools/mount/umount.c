@@ -48,7 +48,8 @@ static const char help[] =
 
 /* ---- who holds it ---------------------------------------------------------------- */
 
-/* Whether a link in a process's folder in /proc leads below the folder. */
+/* Returns true if a link in a process's folder in /proc leads below the
+ * folder. */
 static bool
 leads_below(int process, const char *name, const char *folder)
 {
@@ -61,7 +62,8 @@ leads_below(int process, const char *name, const char *folder)
     return fy_path_is_beneath(text, folder);
 }
 
-/* What of the process holds it: "its working folder", "an open file", ...; NULL. */
+/* Returns the thing of the process that holds it: "its working folder", "an
+ * open file", ...; NULL. */
 static const char *
 held_by(int process, const char *folder)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the options of `ferry mount' mean, by one table: those of mount(8), those that
- * people know from sshfs, ferry's own. Options of ssh begin with a capital and are passed
- * on to it.
+ * Reads the options of `ferry mount' by one table: those of mount(8), those
+ * that people know from sshfs, ferry's own. Options of ssh begin with a
+ * capital and are passed on to it.
  */
 #include "config.h"
 

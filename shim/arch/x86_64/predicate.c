@@ -123,7 +123,8 @@ immediate(const struct fy_node *node)
            node->u.i <= INT32_MAX;
 }
 
-/* How many registers it takes; sets unsupported for what has no code. */
+/* Returns the number of registers it takes; sets unsupported for nodes
+ * without code. */
 static unsigned
 registers_needed(struct compiler *c, uint32_t index)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the vector registers of this CPU are called and how large they are. Built
- * for general registers only: it runs before they are saved.
+ * Names and sizes of this CPU's vector registers. Built for general registers
+ * only, because it runs before they are saved.
  */
 #include "config.h"
 

@@ -207,7 +207,7 @@ emit_body(struct fy_code *code, const struct fy_model *model, uint32_t symbol,
           const struct fy_thunk_targets *targets, bool *has_predicate)
 {
     size_t start = code->used;
-    /* What follows the body must fit as well. */
+    /* The tail must fit behind the body. */
     struct fy_code body = *code;
     body.capacity -= body.capacity < TAIL_BYTES ? body.capacity : TAIL_BYTES;
     *has_predicate = emit_predicates(

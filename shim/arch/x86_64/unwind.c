@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the unwinder asks about the frame of an accepted call (enter.S): a C++
- * exception that a user's function throws in a chunk goes on to its caller, and
- * we tidy up as it passes. No landing pad, so nothing of libgcc is needed.
- * Itanium C++ ABI, level I. Runs on the throwing thread.
+ * Answers the unwinder about the frame of an accepted call (enter.S): a C++
+ * exception that a user's function throws in a chunk goes on to its caller,
+ * and ferry tidies up as it passes. No landing pad, so nothing of libgcc is
+ * needed. Itanium C++ ABI, level I. Runs on the throwing thread.
  */
 #include "config.h"
 
