@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ferry adds to an environment, taken out of it again; see the header.
+ * Takes ferry's own additions out of an environment again; see the header.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@ begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Whether an entry of LD_PRELOAD is the preloaded library of ferry. */
+/* Returns true if an entry of LD_PRELOAD is the preloaded library of ferry. */
 static bool
 is_ours(const char *entry, size_t n)
 {

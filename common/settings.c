@@ -261,7 +261,7 @@ parse_mount(const char *value, void *field, struct fy_buffer *why)
     return 0;
 }
 
-/* What commands at a proxy get of the environment. */
+/* Reads which variables commands at a proxy get of the environment. */
 static int
 parse_environment(const char *value, void *field, struct fy_buffer *why)
 {

@@ -477,7 +477,7 @@ only_limits(const struct fy_rules *written)
     return written->count > 0;
 }
 
-/* What must be true of a block as a whole. */
+/* Checks the rules for a block as a whole. */
 static void
 check_whole(struct fy_command_check *check, const struct cmd_block *own)
 {
@@ -575,7 +575,7 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     all_blocks(check, own, first, EXPECT);
     fy_command_reserve(check);
     all_blocks(check, own, first, DECLARE);
-    /* What failed to be declared would be missed by every condition. */
+    /* A name that could not be declared would be missed by every condition. */
     if (fy_diagnostics_errors(check->diagnostics) > before) {
         return block;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a condition of a command block holds for the arguments that were
- * parsed. What cannot be told (a number out of range, a text too long to match)
+ * Tells if a condition of a command block holds for the arguments that were
+ * parsed. A doubtful value (a number out of range, a text too long to match)
  * fails the block: nobody guesses.
  */
 #include "config.h"
@@ -116,8 +116,8 @@ first_atom(const char *at, bool out[256])
     return *at ? at + 1 : NULL;
 }
 
-/* Whether no text that begins with one of `starts' matches the expression: each of
- * its alternatives begins with another character. */
+/* Returns true if no text that begins with one of `starts' matches the
+ * expression: each of its alternatives begins with another character. */
 static bool
 begins_otherwise(const char *expression, const char *starts)
 {
@@ -179,7 +179,7 @@ matches(struct fy_parsed *parsed, const struct fy_condition *condition,
     return status == 0;
 }
 
-/* Whether one value is what the condition asks for. */
+/* Returns true if one value is as the condition asks. */
 static bool
 value_holds(struct fy_parsed *parsed, const struct fy_condition *condition,
             const struct fy_given *given)
@@ -218,7 +218,7 @@ any_value(struct fy_parsed *parsed, const struct fy_condition *condition)
     return false;
 }
 
-/* Whether all values match; there may be none. */
+/* Returns true if all values match; there may be none. */
 static bool
 only_such_values(struct fy_parsed *parsed, const struct fy_condition *condition)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command block declares: flags, options with their values, operands,
+ * Declarations of a command block: flags, options with their values, operands,
  * and the tables of spellings that the argv parser looks them up in.
  */
 #include "config.h"
@@ -138,7 +138,7 @@ clause_access(struct fy_command_check *check, struct fy_slot *slot,
     slot->access = (uint8_t)access;
 }
 
-/* What the clauses say, but for their conditions. */
+/* Takes the clauses, but for their conditions. */
 static void
 take_clauses(struct fy_command_check *check, struct fy_slot *slot,
              const struct cmd_value *value)

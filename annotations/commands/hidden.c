@@ -26,7 +26,7 @@ find_form(const struct fy_forms *forms, const char *text)
     return NULL;
 }
 
-/* Whether `a' knows every spelling of `b', with as much behind it. */
+/* Returns true if `a' knows every spelling of `b', with as much behind it. */
 static bool
 knows_all(const struct fy_forms *a, const struct fy_forms *b)
 {
@@ -42,7 +42,8 @@ knows_all(const struct fy_forms *a, const struct fy_forms *b)
     return true;
 }
 
-/* How many operands a block may take; false when that depends. */
+/* Finds how many operands a block may take; false if that depends on the
+ * arguments. */
 static bool
 operand_range(const struct fy_block *block, unsigned *least, unsigned *most)
 {
@@ -59,7 +60,7 @@ operand_range(const struct fy_block *block, unsigned *least, unsigned *most)
     return true;
 }
 
-/* Whether `a' parses all that `b' would. */
+/* Returns true if `a' parses all that `b' would. */
 static bool
 hides(const struct fy_block *a, const struct fy_block *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What arguments mean: the first block of a name that parses them, and all that
- * it says of them.
+ * Interprets arguments: finds the first block of a name that parses them, and
+ * takes all of its statements.
  *
  * Reads argv and the compiled set only; any thread.
  */

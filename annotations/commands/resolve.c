@@ -104,9 +104,9 @@ list_named(struct fy_command_check *check, const char *name, bool common,
 }
 
 /*
- * What a name means. `FILE' alone and count(FILE) ask for operands if any are
- * called so; its texts are those of options too, because what is asked of them
- * is mostly why something may not be done.
+ * Resolves a name. `FILE' alone and count(FILE) ask for operands if any are
+ * called so; its texts are those of options too, because conditions on them
+ * are mostly reasons why something may not be done.
  */
 static unsigned
 list_values(struct fy_command_check *check, const char *name, bool given)

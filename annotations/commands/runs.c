@@ -352,7 +352,7 @@ add_meaning(struct run *run, const struct fy_invocation *inner)
     return status;
 }
 
-/* What is expected of it. */
+/* Adds the expected cost of the inner command. */
 static int
 add_cost(struct run *run, const struct fy_invocation *inner)
 {

@@ -21,7 +21,8 @@ fy_body_find_axis(struct fy_body *body, const char *name)
     return NULL;
 }
 
-/* Whether a device has a call of its own, which does not go by the handle. */
+/* Returns true if a device has a call of its own, which does not go by the
+ * handle. */
 static bool
 has_device_call(const struct fy_body *body)
 {
@@ -51,8 +52,8 @@ all_cells(const struct fy_body *body, uint32_t node, uint32_t *cell,
            all_cells(body, n->c, cell, several);
 }
 
-/* Whether the node is a bare cell in every branch of its conditionals; *cell
- * gets it when there is only one, else FY_NIL. */
+/* Returns true if the node is a bare cell in every branch of its
+ * conditionals; *cell gets it if there is only one, else FY_NIL. */
 static bool
 is_cells(const struct fy_body *body, uint32_t node, uint32_t *cell)
 {

@@ -73,7 +73,8 @@ fy_declare_nests(struct fy_front *front)
     }
 }
 
-/* Whether that is the algorithm, and the text of one that a file declares. */
+/* Returns true if that is the algorithm, and the text of one that a file
+ * declares. */
 static bool
 find_algorithm(struct fy_front *front, const char *name, struct fy_span span,
                const char **text)

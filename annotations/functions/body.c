@@ -321,7 +321,7 @@ nothing_said(struct fy_body *body, struct fy_span span, const char *what)
         what);
 }
 
-/* Whether an operand or `opaque' names the pointer in a struct. */
+/* Returns true if an operand or `opaque' names the pointer in a struct. */
 static bool
 is_named(const struct fy_body *body, uint16_t arg, uint32_t offset)
 {
@@ -385,7 +385,7 @@ check_pointers(struct fy_body *body)
     }
 }
 
-/* Whether anything of a call is handed to the program. */
+/* Returns true if anything of a call is handed to the program. */
 static bool
 has_result(const struct fy_body *body)
 {

@@ -22,7 +22,7 @@ static const struct fy_span no_span;
 
 /* ---- files ---- */
 
-/* Where a source was asked for: an import, or the command line. */
+/* Place that asked for a source: an import, or the command line. */
 struct request {
     struct fy_span span;
     const struct fy_source *importer;
@@ -120,9 +120,9 @@ cycle(struct fy_front *front, const struct request *request,
                        "%s imports %s", source->name, chain);
 }
 
-/* Whether a title begins there: behind the block's first word, or a comma. The
- * second word of another command's (git diff) is none, and that block may need
- * what is said of its first word elsewhere. */
+/* Returns true if a title begins there: behind the block's first word, or a
+ * comma. The second word of another command's (git diff) is none, and that
+ * block may need statements about its first word elsewhere. */
 static bool
 begins_title(const char *head, size_t at)
 {
@@ -134,8 +134,8 @@ begins_title(const char *head, size_t at)
            (at >= 6 && memcmp(head + at - 6, "common", 6) == 0);
 }
 
-/* Whether the head of a block may name the word; what is quoted may be spelt in
- * many ways. */
+/* Returns true if the head of a block may name the word; quoted words may be
+ * spelt in many ways. */
 static bool
 may_name(const char *head, size_t n, const char *word)
 {
@@ -157,7 +157,8 @@ may_name(const char *head, size_t n, const char *word)
     return false;
 }
 
-/* Where a keyword of a file's top level may stand next, from `at' on; or NULL. */
+/* Returns the next place where a keyword of a file's top level may stand,
+ * from `at' on; or NULL. */
 static const char *
 next_keyword(const struct fy_source *source, const char *at,
              const char *keyword)
@@ -178,8 +179,8 @@ next_keyword(const struct fy_source *source, const char *at,
     return NULL;
 }
 
-/* Whether a file may have a block that names the word, or import one that has: most
- * of them need not be parsed. */
+/* Returns true if a file may have a block that names the word, or import one
+ * that has: most of them need not be parsed. */
 static bool
 may_concern(const struct fy_source *source, const char *word)
 {
@@ -371,7 +372,8 @@ is_annotation(const struct dirent *entry)
     return entry->d_name[0] != '.' && dot && strcmp(dot, ".ferry") == 0;
 }
 
-/* Not alphasort(): the order must not depend on the locale. */
+/* Compares names without alphasort(), because the order must not depend on
+ * the locale. */
 static int
 by_file_name(const struct dirent **a, const struct dirent **b)
 {

@@ -12,7 +12,7 @@
 
 #include "annotations/functions/compile.h"
 
-/* What an enum fy_type is as a value. */
+/* Returns the type of a value of an enum fy_type. */
 static uint8_t
 value_type(uint8_t type)
 {

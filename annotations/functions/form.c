@@ -44,7 +44,7 @@ shares_axis(const struct fy_form_copy *copy, const struct ast_statement *own,
     return false;
 }
 
-/* Whether the form's own statement stands in place of the target's. */
+/* Returns true if the form's own statement stands in place of the target's. */
 static bool
 replaces(const struct fy_form_copy *copy, const struct ast_statement *own,
          const struct ast_statement *s)
@@ -298,8 +298,9 @@ with_values(struct fy_front *front, const struct fy_unit *unit)
 
 /* ---- all forms ---- */
 
-/* How well a unit of the name fits as the target; 0: not at all. What a path given later
- * declares replaces others, but no form of an earlier one knows it. */
+/* Rates how well a unit of the name fits as the target; 0: not at all.
+ * Declarations of a later path replace others, but no form of an earlier
+ * path knows them. */
 static unsigned
 fit(const struct fy_unit *form, const struct fy_unit *unit)
 {
@@ -362,7 +363,7 @@ add_variants(struct forms *forms, const struct fy_unit *form,
 
 static void expand_form(struct forms *forms, size_t index, unsigned depth);
 
-/* Whether the target's variants are known. */
+/* Returns true if the target's variants are known. */
 static bool
 is_ready(struct forms *forms, struct fy_unit *form, size_t target,
          unsigned depth)

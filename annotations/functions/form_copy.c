@@ -27,7 +27,8 @@ fy_copy_name(const struct fy_form_copy *copy, struct ast_name name)
     return name;
 }
 
-/* What stands for an argument of the target; NULL: the name is none. */
+/* Returns the expression that stands for an argument of the target; NULL:
+ * the name is none. */
 static const struct ast_expr *
 given(const struct fy_form_copy *copy, const char *name)
 {

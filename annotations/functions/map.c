@@ -177,7 +177,7 @@ reads_of(const struct fy_body *body, uint32_t index)
     return reads;
 }
 
-/* Of the kernel that the next map is part of. */
+/* Returns the row of the kernel that the next map is part of. */
 static unsigned
 row_number(const struct fy_body *body)
 {

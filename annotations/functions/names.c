@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of one compilation declare by name, and the placeholders of
+ * Names that the files of one compilation declare, and the placeholders of
  * families in names, types and strings.
  */
 #include "config.h"
@@ -387,7 +387,7 @@ fixed_value(const struct fy_binding *binding, const char *name)
     return NULL;
 }
 
-/* What <name:family> stands for; NULL: nothing. */
+/* Returns the text that <name:family> stands for; NULL: nothing. */
 static const char *
 placeholder(struct fy_front *front, const struct fy_unit *unit,
             const char *name, const char *family)
@@ -418,8 +418,8 @@ placeholder(struct fy_front *front, const struct fy_unit *unit,
     return NULL;
 }
 
-/* How many of the families, or of the one that is named, have the column; *value is the
- * last one's. */
+/* Counts the families, or those of the named family, that have the column;
+ * *value is the last one's. */
 static unsigned
 columns(const struct fy_unit *unit, const char *column, const char *family,
         const struct ast_expr **value)

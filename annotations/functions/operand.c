@@ -157,7 +157,7 @@ dimensions(struct fy_body *body, struct fy_operand *row,
 
 /* ---- where the elements are: triangles and bands ---- */
 
-/* Whether `expr' is the name of the operand's k-th axis. */
+/* Returns true if `expr' is the name of the operand's k-th axis. */
 static bool
 names_axis(struct fy_body *body, const struct fy_operand *row, unsigned k,
            const struct ast_expr *expr)

@@ -55,7 +55,7 @@ fy_is_type_word(const struct fy_front *front, const char *word)
            fy_map_find(&front->known.structs, word);
 }
 
-/* What the words of a type said. */
+/* Meaning of the words of a type. */
 struct words {
     unsigned longs, shorts;
     bool is_signed, is_unsigned, is_complex, is_const, is_enum;

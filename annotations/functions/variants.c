@@ -118,7 +118,8 @@ fy_chain_variants(struct fy_front *front)
     }
 }
 
-/* Whether something can make this variant pass a call on to the next. */
+/* Returns true if something can make this variant pass a call on to the
+ * next. */
 static bool
 can_decline(const struct fy_unit *unit)
 {

@@ -38,7 +38,7 @@ node_at(const struct fy_scope *scope, uint32_t node)
     return &FY_TABLE(scope->model, fy_node, nodes)[node];
 }
 
-/* Whether a value is not 0. */
+/* Returns true if a value is not 0. */
 static bool
 truth(const struct fy_value *value)
 {

@@ -376,7 +376,7 @@ fy_nest_more(struct fy_nest_reader *reader)
 
 /* ---- what the text must agree in ---- */
 
-/* Where the head has a matrix: its rows' and columns' variables; or NULL. */
+/* Returns the variables of a matrix's rows and columns in the head; or NULL. */
 static const char *
 shape_of(const struct fy_nest_head *head, char matrix)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a block of bytes is a model, for blocks that come from a file. Calls
- * nothing and allocates nothing; its time is bounded whatever the bytes are.
- * Everything a reader may index is in range afterwards.
+ * Checks that a block of bytes is a model, for blocks that come from a file.
+ * Calls nothing and allocates nothing; its time is bounded whatever the bytes
+ * are. Everything a reader may index is in range afterwards.
  */
 #include "config.h"
 

@@ -88,7 +88,7 @@ fy_function_uses_integer(const struct fy_model *model, uint32_t index)
     return false;
 }
 
-/* Where a cell's bytes are; NULL behind a null pointer. */
+/* Returns the place of a cell's bytes; NULL behind a null pointer. */
 static const void *
 cell_bytes(const struct fy_cell *cell, const union fy_raw *args)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a bound call's operands may be copied: mapped, and none written
+ * Checks that a bound call's operands may be copied: mapped, and none written
  * that shares elements with another.
  */
 #include "config.h"

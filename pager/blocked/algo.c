@@ -141,8 +141,8 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
     }
 }
 
-/* Whether the call has an argument for each letter; LAPACKE's have no info, and may have
- * no workspace. */
+/* Returns true if the call has an argument for each letter; LAPACKE's have
+ * no info, and may have no workspace. */
 static bool
 has_letters(const struct fy_algo *algo, unsigned nargs)
 {
@@ -197,7 +197,7 @@ first_argument(const struct fy_algo *algo)
     return algo->c_interface || algo->lapacke ? 1 : 0;
 }
 
-/* What the annotation says of the matrix in argument `arg'. */
+/* Returns the annotation's view of the matrix in argument `arg'. */
 static const struct fy_view *
 annotated_view(const struct fy_bound *bound, unsigned arg)
 {

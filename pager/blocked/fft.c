@@ -201,7 +201,8 @@ columns_pass(struct fy_passes *f, unsigned axis, char *from, char *to,
     }
 }
 
-/* Whether a side is dense but for the room of its rows, `row' elements. */
+/* Returns true if a side is dense but for the room of its rows, `row'
+ * elements. */
 static bool
 is_plain(const struct fy_passes *f, const struct fy_transform_side *side,
          bool real)

@@ -170,8 +170,8 @@ finish_cuts(struct fy_algo *algo)
     return status ? status : fy_algo_generate(algo);
 }
 
-/* Whether A, the identity and so many panels of that width are on the device
- * together. */
+/* Returns true if A, the identity and so many panels of that width fit on
+ * the device together. */
 static bool
 fits(const struct fy_algo *algo, int64_t width, int count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all blocked algorithms ask of their matrices and cuts.
+ * Questions that all blocked algorithms ask of their matrices and cuts.
  */
 #include "config.h"
 

@@ -96,7 +96,7 @@ find(const struct fy_algo *algo, const struct fy_nest_operand *operand,
     return found;
 }
 
-/* Whether the block lies in the rows of the one on a diagonal. */
+/* Returns true if the block lies in the rows of the block on a diagonal. */
 static bool
 is_beside(const struct fy_algo *algo, const struct fy_block *block,
           const struct fy_block *diagonal)

@@ -136,7 +136,7 @@ program(struct fy_algo *algo)
     return status;
 }
 
-/* Whether gels would scale the matrices or find nothing in them. */
+/* Returns true if gels would neither scale the matrices nor find them empty. */
 static bool
 is_plain(const struct fy_algo *algo)
 {

@@ -159,7 +159,7 @@ trace_tiles(struct fy_algo *algo, struct fy_access_trace *trace)
     return FY_OK;
 }
 
-/* What a size costs, in bytes of traffic. */
+/* Rates the cost of a size, in bytes of traffic. */
 static int
 rate(struct fy_algo *algo, struct size *size)
 {

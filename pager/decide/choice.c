@@ -175,7 +175,8 @@ fy_choice_opened(struct fy_chooser *chooser)
     __atomic_store_n(&chooser->opened, true, __ATOMIC_RELAXED);
 }
 
-/* Whether this user owns the file, no other can have written it, and it is recent. */
+/* Returns true if this user owns the file, no other can have written it, and
+ * it is recent. */
 static bool
 is_good(const char *path)
 {

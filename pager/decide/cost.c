@@ -100,7 +100,7 @@ read_line(char *line, locale_t locale, bool cuda, struct fy_rates *rates)
     bool prefixed = strncmp(line, cuda_prefix, strlen(cuda_prefix)) == 0;
     line += prefixed ? strlen(cuda_prefix) : 0;
     for (unsigned i = 0; i < RATES; i++) {
-        /* What was measured of the host's device says nothing of a card. */
+        /* Measurements of the host's device say nothing of a card. */
         if (strcmp(rows[i].name, line) != 0 ||
             prefixed != (cuda && !is_of_cpu(&rows[i]))) {
             continue;
@@ -176,7 +176,7 @@ fy_rates_write(FILE *to, const char *device, const struct fy_rates *rates)
     return status;
 }
 
-/* Whether the call computes in single precision. */
+/* Returns true if the call computes in single precision. */
 static bool
 is_single(const struct fy_bound *bound)
 {
