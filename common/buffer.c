@@ -7,6 +7,7 @@
 
 #include "common/buffer.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 void
@@ -57,4 +58,37 @@ fy_buffer_add_number(struct fy_buffer *buffer, uint64_t number)
         number /= 10;
     } while (number);
     fy_buffer_add_bytes(buffer, digits + n, sizeof digits - n);
+}
+
+void
+fy_buffer_printf(struct fy_buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    while (*format) {
+        size_t plain = strcspn(format, "%");
+        fy_buffer_add_bytes(buffer, format, plain);
+        format += plain;
+        if (format[0] == '%') {
+            switch (format[1]) {
+            case 's':
+                fy_buffer_add(buffer, va_arg(arguments, const char *));
+                break;
+            case 'c':
+                fy_buffer_add_char(buffer, (char)va_arg(arguments, int));
+                break;
+            case 'u':
+                fy_buffer_add_number(buffer, va_arg(arguments, unsigned));
+                break;
+            case 'l': /* %lu */
+                fy_buffer_add_number(buffer, va_arg(arguments, unsigned long));
+                format++;
+                break;
+            default: /* %% */
+                fy_buffer_add_char(buffer, format[1]);
+            }
+            format += 2;
+        }
+    }
+    va_end(arguments);
 }

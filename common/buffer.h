@@ -29,5 +29,8 @@ void fy_buffer_add_bytes(struct fy_buffer *buffer, const char *bytes, size_t n);
 void fy_buffer_add(struct fy_buffer *buffer, const char *text);
 void fy_buffer_add_char(struct fy_buffer *buffer, char c);
 void fy_buffer_add_number(struct fy_buffer *buffer, uint64_t number);
+/* `format' has only %s, %c, %u, %lu and %%. */
+void fy_buffer_printf(struct fy_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -54,8 +54,8 @@ fy_debug_parse(const char *text, uint32_t *out_mask, struct fy_buffer *why)
             fy_buffer_add_bytes(why, at, n);
             fy_buffer_add(why, "'; rooms are");
             for (unsigned i = 0; i < FY_ROOM_COUNT; i++) {
-                fy_buffer_add(why, i ? ", " : " ");
-                fy_buffer_add(why, fy_debug_word((enum fy_room)i));
+                fy_buffer_printf(why, "%s%s", i ? ", " : " ",
+                                 fy_debug_word((enum fy_room)i));
             }
             fy_buffer_add(why, "; groups are shim, pager, proxy, tools, all");
             return FY_ERR_INVALID;
@@ -75,8 +75,8 @@ fy_debug_format(struct fy_buffer *to)
     const char *before = "--debug=";
     for (unsigned i = 0; i < FY_ROOM_COUNT; i++) {
         if (fy_debug_mask & UINT32_C(1) << i) {
-            fy_buffer_add(to, before);
-            fy_buffer_add(to, fy_debug_word((enum fy_room)i));
+            fy_buffer_printf(to, "%s%s", before,
+                             fy_debug_word((enum fy_room)i));
             before = ",";
         }
     }

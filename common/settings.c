@@ -10,39 +10,56 @@
 
 #include <string.h>
 
-static int
-parse_mode(const char *value, void *field, struct fy_buffer *why)
+/* Returns the next word, or "". */
+static const char *
+next_word(const char *word)
 {
-    if (value[0] < '0' || value[0] > '4' || value[1]) {
-        fy_buffer_add(why, "expected a number from 0 to 4");
-        return FY_ERR_INVALID;
+    word += strcspn(word, "|");
+    return word + (*word == '|');
+}
+
+/* Reads an enum, the number of the word among `words'. */
+static int
+parse_word(const char *words, const char *value, void *field,
+           struct fy_buffer *why)
+{
+    int n = 0;
+    for (const char *word = words; *word; word = next_word(word), n++) {
+        size_t bytes = strcspn(word, "|");
+        if (strlen(value) == bytes && memcmp(value, word, bytes) == 0) {
+            *(int *)field = n;
+            return 0;
+        }
     }
-    *(enum fy_mode *)field = (enum fy_mode)(value[0] - '0');
-    return 0;
+    fy_buffer_add(why, "expected ");
+    for (const char *word = words; *word; word = next_word(word)) {
+        const char *comma = *next_word(next_word(word)) ? ", " : " or ";
+        fy_buffer_add_bytes(why, word, strcspn(word, "|"));
+        fy_buffer_add(why, *next_word(word) ? comma : "");
+    }
+    return FY_ERR_INVALID;
 }
 
 static void
-print_mode(const void *field, struct fy_buffer *to)
+print_word(const char *words, const void *field, struct fy_buffer *to)
 {
-    fy_buffer_add_number(to, (uint64_t) * (const enum fy_mode *)field);
+    for (int n = *(const int *)field; n > 0; n--) {
+        words = next_word(words);
+    }
+    fy_buffer_add_bytes(to, words, strcspn(words, "|"));
 }
 
 /* auto, none, host, cuda or cuda:N. */
 static int
 parse_device(const char *value, void *field, struct fy_buffer *why)
 {
-    static const char *const names[] = {"auto", "none", "host", "cuda"};
-    size_t kind = strcspn(value, ":"), length = strlen(value);
-    size_t digits = length > kind ? strspn(value + kind + 1, "0123456789") : 0;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strlen(names[i]) != kind || strncmp(value, names[i], kind) != 0) {
-            continue;
-        }
-        if (length == kind || (strcmp(names[i], "cuda") == 0 && digits >= 1 &&
-                               digits <= 3 && kind + 1 + digits == length)) {
-            memcpy(field, value, length + 1);
-            return 0;
-        }
+    int kind;
+    size_t digits =
+        strncmp(value, "cuda:", 5) == 0 ? strspn(value + 5, "0123456789") : 0;
+    if (parse_word("auto|none|host|cuda", value, &kind, NULL) == 0 ||
+        (digits >= 1 && digits <= 3 && value[5 + digits] == '\0')) {
+        memcpy(field, value, strlen(value) + 1);
+        return 0;
     }
     fy_buffer_add(why, "expected auto, none, host, cuda or cuda:N");
     return FY_ERR_INVALID;
@@ -60,27 +77,6 @@ parse_mask(const char *value, void *field, struct fy_buffer *why)
     int status = fy_parse_number(value, field);
     fy_buffer_add(why, status ? "expected a number" : "");
     return status ? FY_ERR_INVALID : 0;
-}
-
-static const char *const residencies[FY_RESIDENCIES] = {"off", "write-through"};
-
-static int
-parse_residency(const char *value, void *field, struct fy_buffer *why)
-{
-    for (unsigned i = 0; i < FY_RESIDENCIES; i++) {
-        if (strcmp(value, residencies[i]) == 0) {
-            *(enum fy_residency *)field = (enum fy_residency)i;
-            return 0;
-        }
-    }
-    fy_buffer_add(why, "expected off or write-through");
-    return FY_ERR_INVALID;
-}
-
-static void
-print_residency(const void *field, struct fy_buffer *to)
-{
-    fy_buffer_add(to, residencies[*(const enum fy_residency *)field]);
 }
 
 static int
@@ -154,8 +150,7 @@ print_chunk(const void *field, struct fy_buffer *to)
         fy_buffer_add(to, "planned");
         return;
     }
-    fy_buffer_add(to, "random:");
-    fy_buffer_add_number(to, settings->chunk_seed);
+    fy_buffer_printf(to, "random:%lu", settings->chunk_seed);
 }
 
 /* "0.01": digits with at most one point, to the billionth; no locale. */
@@ -203,7 +198,7 @@ parse_check(const char *value, void *field, struct fy_buffer *why)
     return 0;
 }
 
-/* Nine decimals: what parse_rate() reads back. */
+/* Nine decimals: parse_rate() reads them back. */
 static void
 print_check(const void *field, struct fy_buffer *to)
 {
@@ -220,8 +215,7 @@ print_check(const void *field, struct fy_buffer *to)
         }
     }
     if (settings->check_seed) {
-        fy_buffer_add_char(to, ':');
-        fy_buffer_add_number(to, settings->check_seed);
+        fy_buffer_printf(to, ":%lu", settings->check_seed);
     }
 }
 
@@ -261,65 +255,6 @@ parse_mount(const char *value, void *field, struct fy_buffer *why)
     return 0;
 }
 
-/* Reads which variables commands at a proxy get of the environment. */
-static int
-parse_environment(const char *value, void *field, struct fy_buffer *why)
-{
-    bool *all = field;
-    if (strcmp(value, "all") != 0 && strcmp(value, "needed") != 0) {
-        fy_buffer_add(why, "expected needed or all");
-        return FY_ERR_INVALID;
-    }
-    *all = strcmp(value, "all") == 0;
-    return 0;
-}
-
-static void
-print_environment(const void *field, struct fy_buffer *to)
-{
-    fy_buffer_add(to, *(const bool *)field ? "all" : "needed");
-}
-
-/* Programs that a host has not, or has otherwise. */
-static int
-parse_tools(const char *value, void *field, struct fy_buffer *why)
-{
-    bool *same = field;
-    if (strcmp(value, "carry") != 0 && strcmp(value, "same") != 0) {
-        fy_buffer_add(why, "expected carry or same");
-        return FY_ERR_INVALID;
-    }
-    *same = strcmp(value, "same") == 0;
-    return 0;
-}
-
-static void
-print_tools(const void *field, struct fy_buffer *to)
-{
-    fy_buffer_add(to, *(const bool *)field ? "same" : "carry");
-}
-
-static const char *const deploys[] = {"ask", "auto", "never"};
-
-static int
-parse_deploy(const char *value, void *field, struct fy_buffer *why)
-{
-    for (int i = 0; i <= FY_DEPLOY_NEVER; i++) {
-        if (strcmp(value, deploys[i]) == 0) {
-            *(int *)field = i;
-            return 0;
-        }
-    }
-    fy_buffer_add(why, "expected ask, auto or never");
-    return FY_ERR_INVALID;
-}
-
-static void
-print_deploy(const void *field, struct fy_buffer *to)
-{
-    fy_buffer_add(to, deploys[*(const int *)field]);
-}
-
 #define WIRE      FY_SETTING_WIRE
 #define USER      FY_SETTING_USER
 #define AT(field) offsetof(struct fy_settings, field)
@@ -327,68 +262,69 @@ print_deploy(const void *field, struct fy_buffer *to)
 static const struct fy_setting table[] = {
     {"mode", "0",
      "what intercepted calls do: 0 never, 1 ask, 2 force, 3 and 4 count", WIRE,
-     AT(mode), parse_mode, print_mode},
+     AT(mode), .words = "0|1|2|3|4"},
     {"device", "auto", "where calls may run: auto, none, host, cuda or cuda:N",
-     WIRE | USER, AT(device), parse_device, print_text},
+     WIRE | USER, AT(device), .parse = parse_device, .print = print_text},
     {"memory", "0", "limit of the device's memory; 0 is the device's own",
-     WIRE | USER, AT(memory_bytes), parse_memory, print_memory},
+     WIRE | USER, AT(memory_bytes), .parse = parse_memory,
+     .print = print_memory},
     {"residency", "off",
      "what stays on the device between calls: off (nothing) or write-through "
      "(operands whose writes the kernel tells of)",
-     WIRE | USER, AT(residency), parse_residency, print_residency},
+     WIRE | USER, AT(residency), .words = "off|write-through"},
     {"force", "0",
      "offload whenever the annotation allows, without the cost model",
-     WIRE | USER, AT(force), parse_bool, print_bool},
+     WIRE | USER, AT(force), .parse = parse_bool, .print = print_bool},
     {"early", "0",
      "start CUDA also in a program that may use it, before it does",
-     WIRE | USER, AT(early), parse_bool, print_bool},
+     WIRE | USER, AT(early), .parse = parse_bool, .print = print_bool},
     {"chunk", "planned", "chunk shapes: planned, random or random:SEED",
-     WIRE | USER, AT(chunk_random), parse_chunk, print_chunk},
+     WIRE | USER, AT(chunk_random), .parse = parse_chunk, .print = print_chunk},
     {"explain", "", "file to which every decision is appended", WIRE,
-     AT(explain), parse_path, print_text},
+     AT(explain), .parse = parse_path, .print = print_text},
     {"record", "", "file of counters, shared by the processes of a run", WIRE,
-     AT(record), parse_path, print_text},
-    {"engine", "", "the engine library", WIRE, AT(engine), parse_path,
-     print_text},
+     AT(record), .parse = parse_path, .print = print_text},
+    {"engine", "", "the engine library", WIRE, AT(engine), .parse = parse_path,
+     .print = print_text},
     {"calibration", "", "file of measured rates, written by ferry calibrate",
-     WIRE | USER, AT(calibration), parse_path, print_text},
+     WIRE | USER, AT(calibration), .parse = parse_path, .print = print_text},
     {"rates", "", "beginning of the names of files with rates of cards", WIRE,
-     AT(rates), parse_path, print_text},
+     AT(rates), .parse = parse_path, .print = print_text},
     {"kernels", "", "folder for compiled kernels", WIRE, AT(kernels),
-     parse_path, print_text},
+     .parse = parse_path, .print = print_text},
     {"verify", "", "file to which ferry verify's findings are appended", WIRE,
-     AT(verify), parse_path, print_text},
-    {"debug", "0", "rooms that log, as a mask", WIRE, AT(debug), parse_mask,
-     print_memory},
+     AT(verify), .parse = parse_path, .print = print_text},
+    {"debug", "0", "rooms that log, as a mask", WIRE, AT(debug),
+     .parse = parse_mask, .print = print_memory},
     {"debug_file", "", "file to which they log", WIRE, AT(debug_file),
-     parse_path, print_text},
+     .parse = parse_path, .print = print_text},
     {"check", "0",
      "how many of the offloaded calls are compared with their "
      "originals: RATE or RATE:SEED",
-     WIRE | USER, AT(check_rate), parse_check, print_check},
+     WIRE | USER, AT(check_rate), .parse = parse_check, .print = print_check},
     {"checked", "", "file to which differing results are appended", WIRE,
-     AT(checked), parse_path, print_text},
+     AT(checked), .parse = parse_path, .print = print_text},
     {"annotations", "", "more annotation files or folders, separated by colons",
-     USER, AT(annotations), parse_path, print_text},
+     USER, AT(annotations), .parse = parse_path},
     {"snapshot", "", "what the exec wrappers know of the session", WIRE,
-     AT(snapshot), parse_path, print_text},
+     AT(snapshot), .parse = parse_path, .print = print_text},
     {"environment", "needed",
      "variables that a command at a proxy gets: needed (those that its "
      "annotation declares) or all",
-     USER, AT(whole_environment), parse_environment, print_environment},
+     USER, AT(environment), .words = "needed|all"},
     {"tools", "carry",
      "programs that a storage host has not, or has otherwise: carry (they are "
      "sent there) or same (their commands run locally)",
-     USER, AT(same_tools), parse_tools, print_tools},
+     USER, AT(tools), .words = "carry|same"},
     {"deploy", "ask",
      "what is done about a storage host that has no ferry: ask (a terminal is "
      "told of 'ferry deploy'), auto (it is copied there in the background) or "
      "never",
-     USER, AT(deploy), parse_deploy, print_deploy},
+     USER, AT(deploy), .words = "ask|auto|never"},
     {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
-     USER, AT(mounts), parse_mount, print_text},
+     USER, AT(mounts), .parse = parse_mount},
     {"discover", "1", "find sshfs and NFS mounts by themselves", USER,
-     AT(discover), parse_bool, print_bool},
+     AT(discover), .parse = parse_bool},
 };
 
 #undef WIRE
@@ -433,7 +369,9 @@ fy_settings_set(struct fy_settings *settings, unsigned origin, const char *name,
         if (!(table[i].flags & origin)) {
             break;
         }
-        return table[i].parse(value, (char *)settings + table[i].offset, why);
+        void *field = (char *)settings + table[i].offset;
+        return table[i].words ? parse_word(table[i].words, value, field, why)
+                              : table[i].parse(value, field, why);
     }
     fy_buffer_add(why, is_removed(name) ? "this setting was removed"
                                         : "there is no such setting");
@@ -470,15 +408,19 @@ fy_settings_encode(const struct fy_settings *settings, char *out,
         char value[FY_SETTINGS_PATH_BYTES];
         struct fy_buffer plain;
         fy_buffer_start(&plain, value, sizeof value);
-        table[i].print((const char *)settings + table[i].offset, &plain);
+        const void *field = (const char *)settings + table[i].offset;
+        if (table[i].words) {
+            print_word(table[i].words, field, &plain);
+        } else {
+            table[i].print(field, &plain);
+        }
         if (strcmp(value, table[i].initial) == 0) {
             continue;
         }
         if (text.used) {
             fy_buffer_add_char(&text, ';');
         }
-        fy_buffer_add(&text, table[i].name);
-        fy_buffer_add_char(&text, '=');
+        fy_buffer_printf(&text, "%s=", table[i].name);
         add_escaped(&text, value);
     }
     return text.overflowed ? FY_ERR_NOFIT : 0;
@@ -521,8 +463,7 @@ decode_item(const char *item, size_t bytes, struct fy_settings *out,
     size_t name_bytes = (size_t)(equals - item);
     fy_buffer_add_bytes(&name_text, item, name_bytes);
     if (!unescape(equals + 1, bytes - name_bytes - 1, &value_text)) {
-        fy_buffer_add(why, name);
-        fy_buffer_add(why, ": a malformed or too long value");
+        fy_buffer_printf(why, "%s: a malformed or too long value", name);
         return FY_ERR_INVALID;
     }
     char cause[128];
@@ -534,9 +475,7 @@ decode_item(const char *item, size_t bytes, struct fy_settings *out,
         return 0;
     }
     if (status) {
-        fy_buffer_add(why, name);
-        fy_buffer_add(why, ": ");
-        fy_buffer_add(why, cause);
+        fy_buffer_printf(why, "%s: %s", name, cause);
     }
     return status;
 }

@@ -43,6 +43,25 @@ enum fy_residency {
     FY_RESIDENCIES,
 };
 
+/* Variables that a command at a proxy gets. */
+enum fy_environment {
+    FY_ENVIRONMENT_NEEDED, /* those that the annotation declares */
+    FY_ENVIRONMENT_ALL,
+};
+
+/* Programs that a storage host has not, or has otherwise. */
+enum fy_tools {
+    FY_TOOLS_CARRY, /* they are sent to the host */
+    FY_TOOLS_SAME,  /* their commands run locally */
+};
+
+/* Answer of ferry run to a host that has no ferry. */
+enum fy_deploy {
+    FY_DEPLOY_ASK,  /* a line on a terminal names the command */
+    FY_DEPLOY_AUTO, /* it is copied in the background */
+    FY_DEPLOY_NEVER,
+};
+
 struct fy_settings {
     enum fy_mode mode;
     char device[FY_SETTINGS_NAME_BYTES]; /* "auto", "none", "host", ... */
@@ -69,17 +88,10 @@ struct fy_settings {
     char snapshot[FY_SETTINGS_PATH_BYTES]; /* common/snapshot.h; the session */
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
                                                * proxy/wire/transport.h */
-    bool whole_environment; /* commands at a proxy get all variables */
-    bool same_tools; /* programs are not sent to hosts that have others */
-    int deploy;      /* enum fy_deploy */
-    bool discover;   /* look for remote mounts in mountinfo */
-};
-
-/* Answer of ferry run to a host that has no ferry. */
-enum fy_deploy {
-    FY_DEPLOY_ASK,  /* a line on a terminal names the command */
-    FY_DEPLOY_AUTO, /* it is copied in the background */
-    FY_DEPLOY_NEVER,
+    enum fy_environment environment;       /* of commands at a proxy */
+    enum fy_tools tools;
+    enum fy_deploy deploy;
+    bool discover; /* look for remote mounts in mountinfo */
 };
 
 /* Sources that a setting may come from. */
@@ -90,17 +102,19 @@ enum fy_setting_flag {
 
 struct fy_setting {
     const char *name;
-    const char *initial; /* its default, as text */
+    const char *initial; /* default, as text */
     const char *help;    /* one line, no full stop */
     unsigned flags;      /* enum fy_setting_flag */
-    size_t offset;       /* of its field in struct fy_settings */
-    /* Writes the field at `field' from `value'; says why not in `why'. */
+    size_t offset;       /* of the field in struct fy_settings */
+    /* Writes the field at `field' from `value'; says why not in `why'. NULL: `words'. */
     int (*parse)(const char *value, void *field, struct fy_buffer *why);
-    /* Appends the field's value in the form that parse() reads. */
+    /* Appends the field's value in the form that parse() reads; NULL without WIRE. */
     void (*print)(const void *field, struct fy_buffer *to);
+    /* "off|write-through": values of an enum, in order. */
+    const char *words;
 };
 
-/* The table; `count' gets its number of rows. Static storage. */
+/* Returns the table, in static storage; `count' gets the number of rows. */
 const struct fy_setting *fy_settings_table(size_t *count);
 
 void fy_settings_init(struct fy_settings *out); /* all defaults */

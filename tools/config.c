@@ -57,10 +57,7 @@ read_line(char *line, struct fy_settings *settings, struct fy_buffer *why)
         0) {
         return true;
     }
-    fy_buffer_add(why, "'");
-    fy_buffer_add(why, name);
-    fy_buffer_add(why, "': ");
-    fy_buffer_add(why, cause);
+    fy_buffer_printf(why, "'%s': %s", name, cause);
     return false;
 }
 

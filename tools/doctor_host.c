@@ -190,9 +190,7 @@ write_script(const struct fy_commands *commands, char script[SCRIPT_BYTES])
     for (size_t i = 0; i < fy_commands_count(commands); i++) {
         const char *name = fy_commands_name(commands, i)->name;
         if (is_harmless(name)) {
-            fy_buffer_add(&to, " \"");
-            fy_buffer_add(&to, name);
-            fy_buffer_add(&to, "\"");
+            fy_buffer_printf(&to, " \"%s\"", name);
         }
     }
     fy_buffer_add(&to, after);

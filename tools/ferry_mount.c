@@ -50,8 +50,7 @@ add_kernel_option(struct process *process, const char *text)
     struct fy_buffer buffer = {.text = process->kernel_options,
                                .capacity = sizeof process->kernel_options,
                                .used = strlen(process->kernel_options)};
-    fy_buffer_add(&buffer, buffer.used > 0 ? "," : "");
-    fy_buffer_add(&buffer, text);
+    fy_buffer_printf(&buffer, "%s%s", buffer.used > 0 ? "," : "", text);
     return !buffer.overflowed;
 }
 

@@ -139,8 +139,9 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
         .ferry = places->ferry,
         .logins = logins[0] ? logins : NULL,
         .force = options->settings.force,
-        .whole_environment = options->settings.whole_environment,
-        .same_tools = options->settings.same_tools,
+        .whole_environment =
+            options->settings.environment == FY_ENVIRONMENT_ALL,
+        .same_tools = options->settings.tools == FY_TOOLS_SAME,
         .record = options->report || options->explain,
     };
     int status = fy_session_start(&session, &why, &pipeline->session);
@@ -303,9 +304,8 @@ write_host(const struct fy_pipeline *pipeline, const char *name,
             fy_place_write(place, to);
             return;
         }
-        fy_buffer_add(to, place->user);
-        fy_buffer_add(to, *place->user ? "@" : "");
-        fy_buffer_add(to, place->host);
+        fy_buffer_printf(to, "%s%s%s", place->user, *place->user ? "@" : "",
+                         place->host);
         return;
     }
 }

@@ -332,17 +332,14 @@ explain(const struct fy_failure *failure, const char *name,
     enum {
         SHOWN = 60
     };
-    fy_buffer_add(why, failure->entry ? failure->entry->name : name);
-    fy_buffer_add(why, ": ");
+    fy_buffer_printf(why, "%s: ", failure->entry ? failure->entry->name : name);
     if (failure->about) {
         char shown[SHOWN + 1];
         size_t bytes = strnlen(failure->about, SHOWN);
         memcpy(shown, failure->about, bytes);
         shown[bytes] = '\0';
         fy_plain(shown, "");
-        fy_buffer_add_char(why, '\'');
-        fy_buffer_add(why, shown);
-        fy_buffer_add(why, bytes == SHOWN ? "...' " : "' ");
+        fy_buffer_printf(why, "'%s%s", shown, bytes == SHOWN ? "...' " : "' ");
     }
     fy_buffer_add(why, failure->text ? failure->text : "no block parses it");
 }

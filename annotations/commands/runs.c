@@ -45,10 +45,7 @@ static int
 fail(const struct run *run, const char *what, const char *why)
 {
     struct fy_buffer *to = run->match->why;
-    fy_buffer_add(to, run->match->entry->name);
-    fy_buffer_add(to, ": ");
-    fy_buffer_add(to, what);
-    fy_buffer_add(to, why);
+    fy_buffer_printf(to, "%s: %s%s", run->match->entry->name, what, why);
     return FY_ERR_UNSUPPORTED;
 }
 
@@ -426,8 +423,8 @@ add_run(struct run *run)
     const struct fy_command *command =
         fy_command_find(run->match->commands, strrchr(program, '/') + 1);
     if (!command) {
-        fy_buffer_add(run->match->why, strrchr(program, '/') + 1);
-        fy_buffer_add(run->match->why, ": no annotation of that name");
+        fy_buffer_printf(run->match->why, "%s: no annotation of that name",
+                         strrchr(program, '/') + 1);
         free(program);
         return FY_ERR_NOENT;
     }

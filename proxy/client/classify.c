@@ -90,8 +90,7 @@ static unsigned
 say(const struct look *look, unsigned reason, const char *text,
     const char *name)
 {
-    fy_buffer_add(look->why, text);
-    fy_buffer_add(look->why, name);
+    fy_buffer_printf(look->why, "%s%s", text, name);
     return reason;
 }
 

@@ -334,8 +334,8 @@ note_open(struct connection *connection)
     fy_buffer_start(&to, connection->open, sizeof connection->open);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].open) {
-            fy_buffer_add(&to, to.used > 0 ? ", " : "");
-            fy_buffer_add(&to, rows[i].what);
+            fy_buffer_printf(&to, "%s%s", to.used > 0 ? ", " : "",
+                             rows[i].what);
         }
     }
 }

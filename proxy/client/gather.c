@@ -69,8 +69,7 @@ refuse(struct fy_gather *gather, unsigned reason, const char *what,
        const char *why)
 {
     gather->reason = reason;
-    fy_buffer_add(&gather->why, what);
-    fy_buffer_add(&gather->why, why);
+    fy_buffer_printf(&gather->why, "%s%s", what, why);
     return true;
 }
 

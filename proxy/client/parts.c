@@ -60,8 +60,8 @@ fy_parts_name(const struct stage *whole, char *out, size_t capacity)
             named = other && other->connection == part->connection;
         }
         if (!named) {
-            fy_buffer_add(&buffer, i ? ", " : "");
-            fy_buffer_add(&buffer, part->connection->name);
+            fy_buffer_printf(&buffer, "%s%s", i ? ", " : "",
+                             part->connection->name);
         }
     }
 }

@@ -176,8 +176,7 @@ fy_peer_is_like_us(const struct fy_peer *own, int socket, pid_t pid,
         differs = first_difference(own, &other);
     }
     if (differs) {
-        fy_buffer_add(why, "other rights or files: ");
-        fy_buffer_add(why, differs);
+        fy_buffer_printf(why, "other rights or files: %s", differs);
     }
     return !differs;
 }

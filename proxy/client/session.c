@@ -103,8 +103,8 @@ listen_at(struct fy_session *session, struct fy_buffer *why)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(session->socket_path) >= sizeof address.sun_path) {
-        fy_buffer_add(why, session->socket_path);
-        fy_buffer_add(why, ": too long for the path of a socket");
+        fy_buffer_printf(why, "%s: too long for the path of a socket",
+                         session->socket_path);
         return FY_ERR_OVERFLOW;
     }
     strcpy(address.sun_path, session->socket_path);
@@ -113,9 +113,8 @@ listen_at(struct fy_session *session, struct fy_buffer *why)
         bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
         chmod(session->socket_path, 0600) != 0 || listen(fd, SOMAXCONN) != 0 ||
         !hide_socket(session)) {
-        fy_buffer_add(why, session->socket_path);
-        fy_buffer_add(why, ": ");
-        fy_buffer_add(why, strerrordesc_np(errno));
+        fy_buffer_printf(why, "%s: %s", session->socket_path,
+                         strerrordesc_np(errno));
         if (fd >= 0) {
             (void)close(fd);
         }

@@ -118,9 +118,8 @@ fy_snapshot_write(struct fy_session *session, struct fy_buffer *why)
     fill(session, &block);
     return 0;
 close_fd:
-    fy_buffer_add(why, session->snapshot.path);
-    fy_buffer_add(why, ": ");
-    fy_buffer_add(why, strerrordesc_np(errno));
+    fy_buffer_printf(why, "%s: %s", session->snapshot.path,
+                     strerrordesc_np(errno));
     if (fd >= 0) {
         (void)close(fd);
     }

@@ -29,8 +29,7 @@ decline(struct fy_buffer *why, unsigned reason, const char *text,
         const char *name)
 {
     why->used = 0;
-    fy_buffer_add(why, text);
-    fy_buffer_add(why, name);
+    fy_buffer_printf(why, "%s%s", text, name);
     return reason;
 }
 

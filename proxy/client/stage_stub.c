@@ -137,8 +137,8 @@ settle_shared(struct stage *stage, struct fy_buffer *why)
         }
         if (fy_classify_reads(&stage->facts, &stage->invocation,
                               plans[i]->path)) {
-            fy_buffer_add(why, "others have its output open: ");
-            fy_buffer_add(why, plans[i]->path);
+            fy_buffer_printf(why, "others have its output open: %s",
+                             plans[i]->path);
             return FY_STAGE_ODD_STREAM;
         }
         plans[i]->kind = FY_STREAM_WIRE;
@@ -228,8 +228,7 @@ understand(struct stage *stage, struct stub_client *client,
         return FY_STAGE_OTHER_VIEW;
     }
     if (!is_meant(stage)) {
-        fy_buffer_add(why, "no tool of the system: ");
-        fy_buffer_add(why, stage->facts.path);
+        fy_buffer_printf(why, "no tool of the system: %s", stage->facts.path);
         return FY_STAGE_OTHER_TOOL;
     }
     if (stage->invocation.batches && !fills_alike(stage)) {

@@ -163,8 +163,8 @@ fy_files_type_fields(enum fy_files_type type, bool answer,
 {
     const char *letters = letters_of(find_row(type), answer);
     for (const char *at = letters; at && *at; at++) {
-        fy_buffer_add(out, at == letters ? "" : " ");
-        fy_buffer_add(out, find_field(*at)->name);
+        fy_buffer_printf(out, "%s%s", at == letters ? "" : " ",
+                         find_field(*at)->name);
     }
     return letters != NULL;
 }
@@ -668,9 +668,7 @@ take_field(struct fy_files_bytes *from, struct fy_files_message *message,
 static int
 refuse(struct fy_buffer *why, const struct row *row, const char *what)
 {
-    fy_buffer_add(why, row ? row->name : "message");
-    fy_buffer_add(why, ": ");
-    fy_buffer_add(why, what);
+    fy_buffer_printf(why, "%s: %s", row ? row->name : "message", what);
     return FY_ERR_INVALID;
 }
 

@@ -159,8 +159,7 @@ add_folder(struct fy_buffer *list, const char *image, const char *library)
         }
         at++;
     }
-    fy_buffer_add(list, *list->text ? ":" : "");
-    fy_buffer_add(list, folder);
+    fy_buffer_printf(list, "%s%s", *list->text ? ":" : "", folder);
     return !list->overflowed;
 }
 

@@ -33,9 +33,7 @@ fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
           const char *a, const char *b, const char *c)
 {
     *out_reason = reason;
-    fy_buffer_add(why, a ? a : "");
-    fy_buffer_add(why, b ? b : "");
-    fy_buffer_add(why, c ? c : "");
+    fy_buffer_printf(why, "%s%s%s", a ? a : "", b ? b : "", c ? c : "");
     return FY_ERR_UNSUPPORTED;
 }
 

@@ -454,8 +454,8 @@ undo:;
     int error = errno;
     if (status) {
         const char *text = status == FY_ERR_IO ? strerrordesc_np(error) : NULL;
-        fy_buffer_add(why, "the stage could not be started: ");
-        fy_buffer_add(why, text ? text : fy_status_text(status));
+        fy_buffer_printf(why, "the stage could not be started: %s",
+                         text ? text : fy_status_text(status));
         fy_run_clear(&run);
     }
     for (int i = 0; i < 3; i++) {

@@ -160,8 +160,7 @@ add_needs(struct fy_closure *closure, const struct fy_needs *needs,
             path = n > 0 && n < (int)sizeof base ? base : path;
         }
         if (access(path, R_OK) != 0) {
-            fy_buffer_add(why, path);
-            fy_buffer_add(why, " cannot be read");
+            fy_buffer_printf(why, "%s cannot be read", path);
             return FY_ERR_UNSUPPORTED;
         }
         elsewhere = elsewhere || !is_found_by_default(path);
@@ -188,13 +187,11 @@ fy_closure_add_program(struct fy_closure *closure, const char *path,
     }
     int status = FY_ERR_UNSUPPORTED;
     if (about.st_mode & (S_ISUID | S_ISGID)) {
-        fy_buffer_add(why, path);
-        fy_buffer_add(why, " has rights of its own");
+        fy_buffer_printf(why, "%s has rights of its own", path);
         goto close_fd;
     }
     if (pread(fd, head, 2, 0) == 2 && memcmp(head, "#!", 2) == 0) {
-        fy_buffer_add(why, path);
-        fy_buffer_add(why, " is a script");
+        fy_buffer_printf(why, "%s is a script", path);
         goto close_fd;
     }
     status = add(closure, path, fd, &about);
@@ -202,14 +199,11 @@ fy_closure_add_program(struct fy_closure *closure, const char *path,
         status = fy_needs_find(path, fd, NULL, false, &needs);
     }
     if (!status && !needs.known) {
-        fy_buffer_add(why, "the libraries of ");
-        fy_buffer_add(why, path);
-        fy_buffer_add(why, " are not known");
+        fy_buffer_printf(why, "the libraries of %s are not known", path);
         status = FY_ERR_UNSUPPORTED;
     }
     if (!status && !loads_known && fy_needs_more(path, fd, false, &needs)) {
-        fy_buffer_add(why, path);
-        fy_buffer_add(why, " loads more by names");
+        fy_buffer_printf(why, "%s loads more by names", path);
         status = FY_ERR_UNSUPPORTED;
     }
     if (!status) {

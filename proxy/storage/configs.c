@@ -236,16 +236,15 @@ fy_locales_fit(const char *const *environment, bool encoded,
         }
         locale_t locale = newlocale(categories[i].mask, name, (locale_t)0);
         if (!locale) {
-            fy_buffer_add(why, "no locale ");
-            fy_buffer_add(why, name);
+            fy_buffer_printf(why, "no locale %s", name);
             return false;
         }
         bool fits = !encoded || categories[i].mask != LC_CTYPE_MASK ||
                     keeps_ascii(locale);
         freelocale(locale);
         if (!fits) {
-            fy_buffer_add(why, "words are not what their bytes are in ");
-            fy_buffer_add(why, name);
+            fy_buffer_printf(why, "words are not what their bytes are in %s",
+                             name);
             return false;
         }
     }

@@ -484,9 +484,7 @@ configure(const char *text, const struct fy_mount_table *table,
     const char *equals =
         scheme ? memrchr(text, '=', (size_t)(scheme - text)) : NULL;
     if (!equals || equals == text || (size_t)(equals - text) >= PATH_MAX) {
-        fy_buffer_add(why, "not DIR=PLACE: \"");
-        fy_buffer_add(why, text);
-        fy_buffer_add(why, "\"");
+        fy_buffer_printf(why, "not DIR=PLACE: \"%s\"", text);
         return FY_ERR_INVALID;
     }
     memset(out, 0, sizeof *out);
@@ -503,8 +501,7 @@ configure(const char *text, const struct fy_mount_table *table,
         statx(AT_FDCWD, out->path, AT_STATX_DONT_SYNC, STATX_TYPE, &about) !=
             0 ||
         !S_ISDIR(about.stx_mode)) {
-        fy_buffer_add(why, "no folder: ");
-        fy_buffer_add(why, folder);
+        fy_buffer_printf(why, "no folder: %s", folder);
         return FY_ERR_INVALID;
     }
     if (strcmp(out->path, "/") == 0) {

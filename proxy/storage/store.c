@@ -151,12 +151,11 @@ fy_store_open(const char *home, uint64_t limit_bytes, struct fy_buffer *why,
     }
     int status = fy_private_folder(place, true, store->path);
     if (status) {
-        fy_buffer_add(why, status == FY_ERR_INVALID ? store->path : place);
-        fy_buffer_add(why, status == FY_ERR_INVALID
-                               ? " can be changed by another user"
-                               : " cannot be made: ");
-        fy_buffer_add(why,
-                      status == FY_ERR_INVALID ? "" : strerrordesc_np(errno));
+        fy_buffer_printf(
+            why, "%s%s%s", status == FY_ERR_INVALID ? store->path : place,
+            status == FY_ERR_INVALID ? " can be changed by another user"
+                                     : " cannot be made: ",
+            status == FY_ERR_INVALID ? "" : strerrordesc_np(errno));
         status = status == FY_ERR_INVALID ? FY_ERR_UNSUPPORTED : FY_ERR_IO;
         free(store);
         return status;
@@ -166,9 +165,9 @@ fy_store_open(const char *home, uint64_t limit_bytes, struct fy_buffer *why,
     if (store->fd < 0 || fstatvfs(store->fd, &about) != 0 ||
         (about.f_flag & ST_NOEXEC)) {
         bool read = store->fd < 0;
-        fy_buffer_add(why, place);
-        fy_buffer_add(why, read ? " cannot be opened"
-                                : " is on a file system that executes nothing");
+        fy_buffer_printf(why, "%s%s", place,
+                         read ? " cannot be opened"
+                              : " is on a file system that executes nothing");
         fy_store_close(store);
         return FY_ERR_UNSUPPORTED;
     }
@@ -365,8 +364,8 @@ fy_store_put(struct fy_store *store, const unsigned char sha256[32],
     }
     (void)pthread_mutex_unlock(&store->lock);
     if (status) {
-        fy_buffer_add(why, "the store cannot be written to: ");
-        fy_buffer_add(why, strerrordesc_np(errno));
+        fy_buffer_printf(why, "the store cannot be written to: %s",
+                         strerrordesc_np(errno));
     }
     return status;
 }

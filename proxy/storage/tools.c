@@ -183,8 +183,8 @@ static void
 add_hex(struct fy_buffer *out, const unsigned char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        fy_buffer_add_char(out, "0123456789abcdef"[bytes[i] >> 4]);
-        fy_buffer_add_char(out, "0123456789abcdef"[bytes[i] & 15]);
+        fy_buffer_printf(out, "%c%c", "0123456789abcdef"[bytes[i] >> 4],
+                         "0123456789abcdef"[bytes[i] & 15]);
     }
 }
 

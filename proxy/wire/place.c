@@ -16,10 +16,7 @@
 static int
 wrong(struct fy_buffer *why, const char *what, const char *text)
 {
-    fy_buffer_add(why, what);
-    fy_buffer_add(why, " in \"");
-    fy_buffer_add(why, text);
-    fy_buffer_add(why, "\"");
+    fy_buffer_printf(why, "%s in \"%s\"", what, text);
     return FY_ERR_INVALID;
 }
 
@@ -277,19 +274,15 @@ fy_place_same_host(const struct fy_place *a, const struct fy_place *b)
 void
 fy_place_name(const struct fy_place *place, struct fy_buffer *out)
 {
-    fy_buffer_add(out, place->transport->scheme);
-    fy_buffer_add(out, "://");
+    fy_buffer_printf(out, "%s://", place->transport->scheme);
     if (*place->user) {
-        fy_buffer_add(out, place->user);
-        fy_buffer_add_char(out, '@');
+        fy_buffer_printf(out, "%s@", place->user);
     }
     bool brackets = strchr(place->host, ':');
-    fy_buffer_add(out, brackets ? "[" : "");
-    fy_buffer_add(out, place->host);
-    fy_buffer_add(out, brackets ? "]" : "");
+    fy_buffer_printf(out, "%s%s%s", brackets ? "[" : "", place->host,
+                     brackets ? "]" : "");
     if (*place->port) {
-        fy_buffer_add_char(out, ':');
-        fy_buffer_add(out, place->port);
+        fy_buffer_printf(out, ":%s", place->port);
     }
 }
 
@@ -305,9 +298,7 @@ write_escaped(const char *text, struct fy_buffer *out)
         if (plain) {
             fy_buffer_add_char(out, (char)c);
         } else {
-            fy_buffer_add_char(out, '%');
-            fy_buffer_add_char(out, digits[c >> 4]);
-            fy_buffer_add_char(out, digits[c & 15]);
+            fy_buffer_printf(out, "%%%c%c", digits[c >> 4], digits[c & 15]);
         }
     }
 }
@@ -317,8 +308,7 @@ write_value(const char *key, const char *value, char *separator,
             struct fy_buffer *out)
 {
     if (*value) {
-        fy_buffer_add_char(out, *separator);
-        fy_buffer_add(out, key);
+        fy_buffer_printf(out, "%c%s", *separator, key);
         write_escaped(value, out);
         *separator = '&';
     }
@@ -329,16 +319,12 @@ fy_place_write(const struct fy_place *place, struct fy_buffer *out)
 {
     char separator = '?';
     bool home = place->path[0] == '~', brackets = strchr(place->host, ':');
-    fy_buffer_add(out, place->transport->scheme);
-    fy_buffer_add(out, "://");
+    fy_buffer_printf(out, "%s://", place->transport->scheme);
     write_escaped(place->user, out);
-    fy_buffer_add(out, *place->user ? "@" : "");
-    fy_buffer_add(out, brackets ? "[" : "");
+    fy_buffer_printf(out, "%s%s", *place->user ? "@" : "", brackets ? "[" : "");
     write_escaped(place->host, out);
-    fy_buffer_add(out, brackets ? "]" : "");
-    fy_buffer_add(out, *place->port ? ":" : "");
-    fy_buffer_add(out, place->port);
-    fy_buffer_add(out, home ? "/~" : "");
+    fy_buffer_printf(out, "%s%s%s%s", brackets ? "]" : "",
+                     *place->port ? ":" : "", place->port, home ? "/~" : "");
     write_escaped(place->path + home, out);
     for (unsigned i = 0; i < place->noptions; i++) {
         write_value("option=", place->options[i], &separator, out);

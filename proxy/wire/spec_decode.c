@@ -163,11 +163,9 @@ fy_spec_wrong(struct fy_buffer *why, const char *shape, const char *key,
 {
     fy_buffer_add(why, shape);
     if (key) {
-        fy_buffer_add(why, ": ");
-        fy_buffer_add(why, key);
+        fy_buffer_printf(why, ": %s", key);
     }
-    fy_buffer_add(why, ": ");
-    fy_buffer_add(why, what);
+    fy_buffer_printf(why, ": %s", what);
     return FY_ERR_INVALID;
 }
 

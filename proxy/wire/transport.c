@@ -211,8 +211,7 @@ close_said:
 free_variables:
     free(variables != prepared ? variables : NULL);
 failed:
-    fy_buffer_add(why, "cannot start ");
-    fy_buffer_add(why, argv[0]);
+    fy_buffer_printf(why, "cannot start %s", argv[0]);
     return FY_ERR_IO;
 }
 

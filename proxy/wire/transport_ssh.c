@@ -61,24 +61,23 @@ write_script(const struct fy_place *place, struct fy_buffer *out)
     fy_buffer_add(out, "exec sh -c '");
     if (*place->ferry) {
         bool home = strncmp(place->ferry, "~/", 2) == 0;
-        fy_buffer_add(out, "f=");
-        fy_buffer_add(out, home ? "\"$HOME\"" : "");
-        fy_buffer_add(out, place->ferry + (home ? 1 : 0));
-        fy_buffer_add(out, "; if [ -x \"$f\" ]; then "
-                           "exec \"$f\" proxy --stdio; fi; ");
+        fy_buffer_printf(
+            out,
+            "f=%s%s; if [ -x \"$f\" ]; then exec \"$f\" proxy --stdio; fi; ",
+            home ? "\"$HOME\"" : "", place->ferry + (home ? 1 : 0));
     }
     /* The copy that `ferry deploy' makes is of this version. */
     fy_buffer_add(
         out,
         "f=\"${XDG_CACHE_HOME:-$HOME/.cache}/ferry/bin/ferry-" PACKAGE_VERSION
         "\"; if [ -x \"$f\" ]; then "
-        "exec \"$f\" proxy --stdio; fi; ");
-    fy_buffer_add(out, "PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:"
-                       "/usr/bin:/bin\"; export PATH; "
-                       "if command -v ferry >/dev/null 2>&1; then "
-                       "exec ferry proxy --stdio; fi; "
-                       "echo \"" FY_PROXY_MISSING ": ferry deploy HOST copies "
-                       "it to its ~/.cache/ferry\" >&2; exit 127'");
+        "exec \"$f\" proxy --stdio; fi; "
+        "PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:"
+        "/usr/bin:/bin\"; export PATH; "
+        "if command -v ferry >/dev/null 2>&1; then "
+        "exec ferry proxy --stdio; fi; "
+        "echo \"" FY_PROXY_MISSING ": ferry deploy HOST copies "
+        "it to its ~/.cache/ferry\" >&2; exit 127'");
 }
 
 int
@@ -91,13 +90,13 @@ fy_ssh_words(const struct fy_place *place, const char *script,
     for (char *word = strtok_r(out->command, " \t", &rest); word;
          word = strtok_r(NULL, " \t", &rest)) {
         if (strpbrk(word, "\"'\\$`;&|<>(){}*?[]")) {
-            fy_buffer_add(why, "the ssh command needs a shell: ");
-            fy_buffer_add(why, place->command);
+            fy_buffer_printf(why, "the ssh command needs a shell: %s",
+                             place->command);
             return FY_ERR_INVALID;
         }
         if (out->argc == FY_SSH_MAX_WORDS / 3) {
-            fy_buffer_add(why, "too many words in the ssh command: ");
-            fy_buffer_add(why, place->command);
+            fy_buffer_printf(why, "too many words in the ssh command: %s",
+                             place->command);
             return FY_ERR_INVALID;
         }
         add(out, word);
@@ -167,10 +166,8 @@ fy_ssh_run(const struct fy_place *place, const char *script, int in,
                                      (char *const *)words->argv, environ);
         (void)posix_spawn_file_actions_destroy(&actions);
         if (error) {
-            fy_buffer_add(why, "cannot start ");
-            fy_buffer_add(why, words->argv[0]);
-            fy_buffer_add(why, ": ");
-            fy_buffer_add(why, strerrordesc_np(error));
+            fy_buffer_printf(why, "cannot start %s: %s", words->argv[0],
+                             strerrordesc_np(error));
             status = FY_ERR_IO;
         }
     }

@@ -198,16 +198,15 @@ scan_program(const struct scan *scan, const char *program, unsigned depth)
                    ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
                    : -1;
     if (file < 0) {
-        fy_buffer_add(scan->why, program);
-        fy_buffer_add(scan->why, " cannot be read");
+        fy_buffer_printf(scan->why, "%s cannot be read", program);
         return errno == ENOENT ? FY_ERR_NOENT : FY_ERR_IO;
     }
     int result = fstat(file, &status) || !S_ISREG(status.st_mode)
                      ? FY_ERR_INVALID
                      : scan_file(scan, path, file, &status, depth);
     if (result == FY_ERR_INVALID && depth == 0) {
-        fy_buffer_add(scan->why, path);
-        fy_buffer_add(scan->why, " is neither a program nor a script");
+        fy_buffer_printf(scan->why, "%s is neither a program nor a script",
+                         path);
     }
     (void)close(file);
     return result;
@@ -227,16 +226,13 @@ fy_reach_describe(const struct fy_reach_finding *finding, struct fy_buffer *to)
     fy_buffer_add(to, finding->object);
     switch (finding->kind) {
     case FY_REACH_SCRIPT:
-        fy_buffer_add(to, " is a script, run by ");
-        fy_buffer_add(to, finding->text);
+        fy_buffer_printf(to, " is a script, run by %s", finding->text);
         break;
     case FY_REACH_IMPORTS:
-        fy_buffer_add(to, " calls ");
-        fy_buffer_add_number(to, finding->count);
-        fy_buffer_add(to, finding->count == 1 ? " annotated name ("
-                                              : " annotated names (");
-        fy_buffer_add(to, finding->text);
-        fy_buffer_add(to, finding->count == 1 ? "): seen" : ", ...): seen");
+        fy_buffer_printf(
+            to, " calls %u%s%s%s", finding->count,
+            finding->count == 1 ? " annotated name (" : " annotated names (",
+            finding->text, finding->count == 1 ? "): seen" : ", ...): seen");
         break;
     case FY_REACH_STATIC:
         fy_buffer_add(to, " is statically linked: nothing is seen");

@@ -117,7 +117,7 @@ START_TEST(test_decode_bad)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"mode=9", "mode: expected a number from 0 to 4"},
+        {"mode=9", "mode: expected 0, 1, 2, 3 or 4"},
         {"mode", "an item has no '='"},
         {"device=tpu", "device: expected auto, none, host, cuda or cuda:N"},
         {"memory=lots",
@@ -197,6 +197,23 @@ START_TEST(test_buffer_bounds)
 }
 END_TEST
 
+START_TEST(test_buffer_printf)
+{
+    char text[64];
+    struct fy_buffer buffer;
+    fy_buffer_start(&buffer, text, sizeof text);
+    fy_buffer_printf(&buffer, "%s=%lu%%, %c%u%s", "a%s", UINT64_MAX, 'x', 7U,
+                     "");
+    ck_assert_str_eq(text, "a%s=18446744073709551615%, x7");
+    ck_assert(!buffer.overflowed);
+    fy_buffer_start(&buffer, text, 4);
+    fy_buffer_printf(&buffer, "%s-%u", "ab", 12U);
+    ck_assert_str_eq(text, "ab-");
+    ck_assert(buffer.overflowed);
+    fy_buffer_printf(NULL, "%s %u", "nothing happens", 1U);
+}
+END_TEST
+
 START_TEST(test_words)
 {
     ck_assert_str_eq(fy_reason_word(FY_REASON_NONE), "none");
@@ -221,6 +238,7 @@ main(void)
     tcase_add_test(tests, test_decode_lenient);
     tcase_add_test(tests, test_origin);
     tcase_add_test(tests, test_buffer_bounds);
+    tcase_add_test(tests, test_buffer_printf);
     tcase_add_test(tests, test_words);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

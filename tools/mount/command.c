@@ -89,13 +89,11 @@ fy_mount_source(const char *source, struct fy_mount_request *out,
             return status;
         }
     } else if (!fy_place_of_source(source, &place)) {
-        fy_buffer_add(why, "'");
-        fy_buffer_add(why, source);
-        fy_buffer_add(why,
-                      strstr(source, ":~")
-                          ? "' names a home: write HOST:FOLDER for what is "
-                            "below yours there"
-                          : "' is not [USER@]HOST:[PATH]");
+        fy_buffer_printf(why, "'%s%s", source,
+                         strstr(source, ":~")
+                             ? "' names a home: write HOST:FOLDER for what is "
+                               "below yours there"
+                             : "' is not [USER@]HOST:[PATH]");
         return FY_ERR_INVALID;
     }
     if (add_options(&out->place, &place, why)) {

@@ -193,13 +193,10 @@ print_mount(const struct fy_mount *mount)
     struct fy_buffer line;
     fy_buffer_start(&line, text, sizeof text);
     char *lines = mount->traits & FY_MOUNT_TOLD ? ask(mount, NULL) : NULL;
-    fy_buffer_add(&line, mount->path);
-    fy_buffer_add(&line, ": ");
-    fy_buffer_add(&line, mount->type);
-    fy_buffer_add(&line, " of ");
+    fy_buffer_printf(&line, "%s: %s of ", mount->path, mount->type);
     fy_place_name(&mount->place, &line);
-    fy_buffer_add(&line, mount->place.path[0] == '/' ? "" : "/");
-    fy_buffer_add(&line, mount->place.path);
+    fy_buffer_printf(&line, "%s%s", mount->place.path[0] == '/' ? "" : "/",
+                     mount->place.path);
     fy_plain(text, "");
     printf("  %s\n", text);
     if (lines) {

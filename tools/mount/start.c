@@ -51,8 +51,7 @@ add_value(struct words *words, char *to, size_t bytes, const char *name,
 static void
 add_if(bool given, const char *option, struct fy_buffer *out)
 {
-    fy_buffer_add(out, given ? "," : "");
-    fy_buffer_add(out, given ? option : "");
+    fy_buffer_printf(out, "%s%s", given ? "," : "", given ? option : "");
 }
 
 /* "-oLIST"; false: it does not fit. */
@@ -74,8 +73,7 @@ add_options(const struct fy_mount_request *request, struct words *words)
     add_if(request->ac_ms > 0, number, &out);
     add_if(request->kernel[0], request->kernel, &out);
     if (!strchr(request->source, ',')) {
-        fy_buffer_add(&out, ",source=");
-        fy_buffer_add(&out, request->source);
+        fy_buffer_printf(&out, ",source=%s", request->source);
     }
     add(words, words->options);
     return !out.overflowed;

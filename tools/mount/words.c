@@ -105,10 +105,7 @@ static const char *const files[] = {"IdentityFile", "CertificateFile",
 static int
 wrong(struct fy_buffer *why, const char *option, const char *text)
 {
-    fy_buffer_add(why, "option '");
-    fy_buffer_add(why, option);
-    fy_buffer_add(why, "'");
-    fy_buffer_add(why, text);
+    fy_buffer_printf(why, "option '%s'%s", option, text);
     return FY_ERR_INVALID;
 }
 

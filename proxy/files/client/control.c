@@ -121,10 +121,7 @@ say_done(struct visitor *visitor)
 static void
 add(struct fy_buffer *to, const char *key, uint64_t value)
 {
-    fy_buffer_add(to, key);
-    fy_buffer_add_char(to, ' ');
-    fy_buffer_add_number(to, value);
-    fy_buffer_add_char(to, '\n');
+    fy_buffer_printf(to, "%s %lu\n", key, value);
 }
 
 static void
@@ -141,12 +138,10 @@ report(struct visitor *visitor)
     for (unsigned i = 0; i < FY_FILES_TYPES; i++) {
         requests += counts->requests[i];
     }
-    fy_buffer_add(&to, "place ");
-    fy_buffer_add(&to, client->options->place);
-    fy_buffer_add(&to, "\nfolder ");
-    fy_buffer_add(&to, client->options->folder);
-    fy_buffer_add(&to,
-                  client->calls.ready ? "\nlink ready\n" : "\nlink waiting\n");
+    fy_buffer_printf(&to, "place %s\nfolder %s%s", client->options->place,
+                     client->options->folder,
+                     client->calls.ready ? "\nlink ready\n"
+                                         : "\nlink waiting\n");
     const struct {
         const char *key;
         uint64_t value;

@@ -445,19 +445,19 @@ finish(struct fy_client *client)
     }
     if (client->pending.bytes > 0 && client->status == 0) {
         client->status = FY_ERR_IO;
-        fy_buffer_add_number(client->why, client->pending.bytes);
-        fy_buffer_add(client->why, " bytes that were written are lost");
+        fy_buffer_printf(client->why, "%lu bytes that were written are lost",
+                         client->pending.bytes);
     }
     int error = fy_files_failure(client);
     if (error != 0 && client->status == 0) {
         client->status = FY_ERR_IO;
-        fy_buffer_add(client->why, "a file could not be written: ");
-        fy_buffer_add(client->why, strerrordesc_np(error));
+        fy_buffer_printf(client->why, "a file could not be written: %s",
+                         strerrordesc_np(error));
     }
     if (client->pending.makes > 0 && client->status == 0) {
         client->status = FY_ERR_IO;
-        fy_buffer_add_number(client->why, client->pending.makes);
-        fy_buffer_add(client->why, " files that were created are lost");
+        fy_buffer_printf(client->why, "%u files that were created are lost",
+                         client->pending.makes);
     }
     if (client->pending.record && client->pending.bytes == 0 &&
         client->pending.makes == 0) {
