@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry check: compiles annotation files and prints what is wrong with them.
+ * ferry check: compiles annotation files and prints their errors.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ static const char help[] =
     "           exits with 1 when it would not be offloaded\n"
     "  --help\n";
 
-/* Cuts --argv and what follows off the arguments; NULL: it is not there. */
+/* Cuts --argv and the words behind it off the arguments; NULL: there is none. */
 static char **
 cut_command(int *argc, char **argv)
 {

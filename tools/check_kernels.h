@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ferry check' of what is compiled only on a machine with CUDA: kernels of the
+ * `ferry check' of code that is compiled only on a machine with CUDA: kernels of the
  * user, and those that maps become. Without NVRTC it says that it did not look.
  */
 #ifndef FERRY_TOOLS_CHECK_KERNELS_H

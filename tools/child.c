@@ -91,7 +91,7 @@ static const int timers[TIMERS][2] = {{ITIMER_REAL, SIGALRM},
                                       {ITIMER_PROF, SIGPROF}};
 
 /*
- * Stops the timers that the command is to have, and says what was left of them: those
+ * Stops the timers that the command is to have, and returns their remaining times: those
  * that go on over exec and whose signal has no handler here. Such a timer was set
  * before ferry began. One with a handler was set by a library preloaded into this
  * process, for a profile; its signal would end the command.
@@ -191,7 +191,7 @@ reached_child_too(const siginfo_t *info, pid_t child)
             }
         }
         /* A terminal that is closed tells its session's leader, which a shell
-         * with job control would be without us, and what is in front. */
+         * with job control would be without us, and the foreground group. */
         return info->si_signo != SIGHUP || getsid(0) != getpid() ||
                getpgid(child) == getpgrp();
     }

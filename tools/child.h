@@ -17,7 +17,7 @@ struct fy_child {
  * Makes this process outlive a limit on file sizes and closed pipes, which
  * then are errors of write(), and signals, which wait until there is a child
  * that they are for, so that no file of ferry's is left behind. Commands still start
- * with what was set before.
+ * with the former settings.
  */
 void fy_child_survive(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ferry.conf: "name = value" lines over the settings table. A bad file never
- * stops a run; it is said, and what is left of it is used.
+ * stops a run; it is said, and its valid lines are used.
  */
 #include "config.h"
 
@@ -34,7 +34,7 @@ trimmed(char *text)
     return text;
 }
 
-/* One line; NULL or what is wrong with it, in `why'. */
+/* Reads one line; `why' gets its error. */
 static bool
 read_line(char *line, struct fy_settings *settings, struct fy_buffer *why)
 {

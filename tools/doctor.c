@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry doctor: what this machine has and lacks, one fact a line. Only looks;
+ * ferry doctor: features of this machine, one fact a line. Only looks;
  * the libraries it names are opened in a child, since opening them runs code.
  */
 #include "config.h"
@@ -265,8 +265,8 @@ print_ferry(void)
     }
 }
 
-/* Returns true for "HOST:", "USER@HOST" and a place, and for a word that is neither a path
- * nor a program of PATH. */
+/* Returns true for "HOST:", "USER@HOST" and a place, and for a word that is neither a
+ * path nor a program of PATH. */
 static bool
 is_host(const char *word)
 {

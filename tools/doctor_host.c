@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry doctor HOST: offers of a storage host, one fact a line, by a single script through
- * ssh that changes nothing there and needs no ferry. The host's answer is believed in
- * nothing but what is printed.
+ * ferry doctor HOST: offers of a storage host, one fact a line, by a single script
+ * through ssh that changes nothing there and needs no ferry. The host's answer is printed
+ * and believed in nothing else.
  */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry doctor -- PROGRAM: what of a program ferry can reach. The program is
+ * ferry doctor -- PROGRAM: calls of a program that ferry can reach. The program is
  * looked at, not run.
  */
 #include "config.h"

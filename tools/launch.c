@@ -56,7 +56,7 @@ is_remote(const char *folder)
     struct statfs about;
     size_t i = 0;
     if (statfs(folder, &about) != 0) {
-        return false; /* what uses the folder says why it cannot */
+        return false; /* users of the folder report the error */
     }
     while (i < sizeof types / sizeof *types &&
            (unsigned long)about.f_type != types[i]) {
@@ -65,7 +65,7 @@ is_remote(const char *folder)
     return i < sizeof types / sizeof *types;
 }
 
-/* TMPDIR, or /tmp where it is remote or another user could exchange what is in
+/* TMPDIR, or /tmp where it is remote or another user could exchange files in
  * it. */
 static int
 find_temporary(char out[PATH_MAX])
@@ -100,7 +100,7 @@ map_new_file(const char *path, size_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* The files of a folder, which is open; not what is below. */
+/* Removes the files of an open folder, not those of folders in it. */
 static void
 empty_folder(int fd)
 {
@@ -117,7 +117,7 @@ empty_folder(int fd)
 /*
  * Folders of runs of ours that were killed: nobody locks them any more. Programs
  * of such a run that go on do without. A folder is held open while it is looked
- * at and emptied, and what is removed by name in the end is empty.
+ * at and emptied, and the folder that is removed by name in the end is empty.
  */
 static void
 remove_abandoned(const char *place)

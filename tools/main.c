@@ -70,7 +70,8 @@ extern const char ferry_image[] __attribute__((weak));
 
 /*
  * Starts the command again without an outer run's library, which would preload itself
- * into what is executed here: also into a proxy's stages, where its file is not seen.
+ * into programs that are executed here: also into a proxy's stages, where its file is not
+ * seen.
  */
 static void
 start_alone(char **argv)

@@ -111,7 +111,7 @@ fy_debug_option(const char *option, const char *rooms, uint64_t *out_mask)
     return 0;
 }
 
-/* Sets one setting from an option; says what is wrong with its value. */
+/* Sets one setting from an option; reports a wrong value. */
 static int
 set(struct fy_settings *settings, unsigned origin, const char *option,
     const char *name, const char *value)
@@ -126,7 +126,7 @@ set(struct fy_settings *settings, unsigned origin, const char *option,
     return status;
 }
 
-/* "auto", "none", "host" or "host,memory=SIZE"; says what is wrong with it. */
+/* "auto", "none", "host" or "host,memory=SIZE"; reports a wrong one. */
 static int
 parse_device_option(const char *text, struct fy_settings *settings)
 {

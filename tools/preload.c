@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The object to preload: made by shim/image/build.c from libferry.so and the model,
- * and kept in the cache under a name that says what it was made from.
+ * and kept in the cache under a name that hashes its sources.
  */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run did, function by function: from the shared counters or from a
+ * The report of a run, function by function: from the shared counters or from a
  * JSON report, and out as a table or as JSON.
  */
 #ifndef FERRY_TOOLS_REPORT_H
@@ -51,7 +51,7 @@ int fy_report_take(const struct fy_model *model, const struct fy_record *record,
                    struct fy_report *out) FY_MUST_CHECK;
 
 void fy_report_print(const struct fy_report *report, FILE *to);
-/* One line a stage: what it was, where it ran and why. At most 1000. */
+/* One line a stage: its words, its place and the reason. At most 1000. */
 void fy_report_print_stages(const struct fy_report *report, FILE *to);
 
 /* Parts of the others, about commands. */

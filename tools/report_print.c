@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry report: a JSON report as the table that ferry run --report prints, or what a mount
- * of ferry says of itself.
+ * ferry report: a JSON report as the table that ferry run --report prints, or the
+ * counters of a mount of ferry.
  */
 #include "config.h"
 

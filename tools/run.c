@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry run: gets everything ready, starts the command and tells afterwards
- * what happened. Without a report the command replaces this process.
+ * ferry run: gets everything ready, starts the command and reports
+ * afterwards. Without a report the command replaces this process.
  */
 #include "config.h"
 
@@ -105,9 +105,9 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
 
 /*
  * The half of commands: a session that proxies are reached through, which takes
- * longer than all else here, so it begins first. What fails is said at once,
- * and the commands run here. `calls': the half of calls is prepared, too, and says
- * what both need.
+ * longer than all else here, so it begins first. A failure is said at once,
+ * and the commands run here. `calls': the half of calls is prepared, too, and
+ * reports common needs.
  */
 static bool
 start_commands(const struct fy_run_options *options,
@@ -134,7 +134,7 @@ start_commands(const struct fy_run_options *options,
     return true;
 }
 
-/* Its other half: what the programs need to know of it. */
+/* Its other half: the facts that programs need. */
 static void
 publish_commands(struct fy_run_options *options, struct fy_launch_state *state)
 {
@@ -154,7 +154,7 @@ publish_commands(struct fy_run_options *options, struct fy_launch_state *state)
 }
 
 /*
- * Sets the environment for what was got ready: nothing for a setuid program, for
+ * Sets the environment for the prepared halves: nothing for a setuid program, for
  * which the dynamic linker would ignore it, and where another dynamic linker than
  * glibc's loads the program, which would not start with libferry.so.
  */
@@ -341,7 +341,7 @@ fy_launch(struct fy_run_options *options)
     bool count = is_told(options);
     fy_child_survive();
     bool logged = start_debug(options, &state);
-    /* By what its driver leaves in /dev: loading CUDA is for programs that have
+    /* By the files of the driver in /dev: loading CUDA is for programs that have
      * a call for it. */
     if (strcmp(options->settings.device, "auto") == 0) {
         bool card = access("/dev/nvidiactl", F_OK) == 0 ||

@@ -33,7 +33,7 @@ enter(void)
     call.status = call.run(call.argc, call.argv);
 }
 
-/* The lowest page is never touched: what needs more than all ends by SIGSEGV. */
+/* The lowest page is never touched: a program that needs more than all ends by SIGSEGV. */
 static char *
 map_stack(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ferry verify: runs a program whose annotated calls are tried out in the
- * engine, then prints what was found. The trying and the judging are the
+ * engine, then prints the findings. The trying and the judging are the
  * engine's (pager/verify*); here is only the frame around them.
  */
 #include "config.h"
@@ -26,7 +26,7 @@ static const char help[] =
     "something was found.\n\n"
     "  --help\n";
 
-/* Splits the line at "--"; false after saying what is wrong. */
+/* Splits the line at "--"; false after a message. */
 static bool
 split(int argc, char **argv, unsigned *out_nfiles, char *const **out_command)
 {

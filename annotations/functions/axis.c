@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Axes: their extents, what may be split, and what parts of a sum do. The
+ * Axes: their extents, allowed splits, and parts of sums. The
  * checks at the end ask of every split axis that a chunk of it is a call the
  * original understands: its extent in an argument, its results in one place.
  */

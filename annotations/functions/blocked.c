@@ -157,7 +157,7 @@ count_matrices(const struct fy_unit *unit)
     return count;
 }
 
-/* What a call calls must be the function itself or one that is named. */
+/* A call must name the function itself or another annotated one. */
 static bool
 check_call(struct fy_body *body, const struct ast_statement *s,
            const struct fy_nest_call *call, const char *algorithm,

@@ -471,7 +471,7 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     }
     if (fy_diagnostics_errors(front->diagnostics) > errors) {
         unit->ast->failed = true;
-        return; /* what is missing now would only be said again */
+        return; /* a missing part would only be told again */
     }
     if (body->noperands == 0) {
         row->flags |= FY_FN_OBSERVE_ONLY;

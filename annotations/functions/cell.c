@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells: the places a call offers to its expressions. An argument, what it
- * points to, a field of the struct it points to, or a cell of the call that made
+ * Cells: the places a call offers to its expressions. An argument, its
+ * target, a field of the struct it points to, or a cell of the call that made
  * the handle it is.
  */
 #include "config.h"
@@ -369,7 +369,7 @@ fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
     struct ast_expr inner = *path;
     if (path->kind != AST_NAME && a && a->kind != AST_NAME &&
         a->kind != AST_DOT && a->kind != AST_ARROW) {
-        (void)root_arg(front, unit, a); /* says what can be read */
+        (void)root_arg(front, unit, a); /* tells the readable cells */
         return FY_NIL;
     }
     if (!text || (path->kind != AST_NAME && !a)) {

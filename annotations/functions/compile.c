@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver: reads files and what they import, runs the phases, and turns
+ * The driver: reads files and their imports, runs the phases, and turns
  * running out of memory anywhere below into FY_ERR_NOMEM.
  */
 #include "config.h"

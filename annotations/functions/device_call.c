@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arguments of `on cuda f(...)': besides what an expression may be, words
+ * The arguments of `on cuda f(...)': besides expressions, words
  * that the device fills in (a library's handle, a workspace), scalars by
  * address, and the codes of cuBLAS for the letters and numbers of BLAS.
  */

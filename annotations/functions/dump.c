@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compiled model as text: what the compiler understood, families written out,
+ * A compiled model as text: as the compiler understood it, families written out,
  * lets in place, every expression fully bracketed. For `ferry check --dump' and
  * for tests; the model must be valid.
  */
@@ -60,7 +60,7 @@ real(const struct dump *dump, double r)
     }
 }
 
-/* The description of a plan: what is absent as a dash. */
+/* The description of a plan: an absent part as a dash. */
 static void
 cufft(const struct dump *dump, uint32_t row)
 {

@@ -173,7 +173,7 @@ merge(struct fy_form_copy *copy)
 
 /* ---- the target ---- */
 
-/* A name for what an argument is, which two must have in common. */
+/* A name for the kind of an argument, which two must have in common. */
 static const char *
 kind_of(const struct fy_resolved *type)
 {
@@ -249,7 +249,8 @@ take_makers(struct fy_form_copy *copy, struct fy_unit *unit)
     for (uint16_t i = 0; i < copy->target->row.nargs; i++) {
         const struct ast_expr *by = copy->args[i];
         struct fy_unit_arg *arg =
-            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): nargs of them are there */
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): nargs of them are
+             * there */
             by->kind == AST_NAME ? fy_unit_find_arg(unit, by->name.text) : NULL;
         if (arg && !arg->from.text) {
             arg->from = fy_copy_name(copy, copy->target->args[i].from);
@@ -326,7 +327,7 @@ unknown_target(struct fy_front *front, const struct fy_unit *form,
                           &suggestion);
 }
 
-/* The variants of a unit: itself, or what it is a form of. */
+/* The variants of a unit: itself, or the function that it is a form of. */
 struct variants {
     FY_ROWS(struct fy_unit *) units;
     bool begun, done;

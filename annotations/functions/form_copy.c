@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A function's statements with other expressions in place of its arguments. Each kind of
- * part has its copy; what they mean is for the phases behind, which know of no copies.
+ * part has its copy; their meaning is for the later phases, which know of no copies.
  */
 #include "config.h"
 
@@ -63,7 +63,7 @@ axis_name(const struct fy_form_copy *copy, struct ast_name name)
     return by && by->kind == AST_NAME ? by->name : name;
 }
 
-/* A name in a list: of an argument, it is what is given for it. */
+/* A name in a list: of an argument, it is replaced by the given one. */
 static struct ast_names *
 copy_names(const struct fy_form_copy *copy, const struct ast_names *list)
 {
@@ -209,7 +209,7 @@ copy_clauses(struct fy_form_copy *copy, const struct ast_clause *list)
     return first;
 }
 
-/* What a plan was made for is no pointer of the form: nothing is said of it. */
+/* The operand of a plan is no pointer of the form: nothing is said of it. */
 static struct ast_expr *
 copy_opaque(struct fy_form_copy *copy, const struct ast_expr *list)
 {

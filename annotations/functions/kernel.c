@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `on cuda kernel "file.cu" NAME(...)': a kernel of the user's. Its text goes
- * into the model, so that what was checked is what runs. Nothing checks the
+ * into the model, so that the checked text is the one that runs. Nothing checks the
  * arguments of a launch later on, so they are compared with the kernel's head
  * here, and a head that is not understood is refused. This is no C++ parser: it
  * knows parameters of plain types, which is all that a call can pass.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `map y = expression': what a device computes of each element, where the
+ * `map y = expression': the computation of each element on a device, where the
  * function is elementwise. Maps that follow each other and run over the same
  * axes are one row of calls, and become one kernel; a map of a name that is no
  * operand only names a value for those behind it.
@@ -150,8 +150,8 @@ enum {
 _Static_assert(FY_MAX_OPERANDS <= 30, "one bit each");
 
 struct reads {
-    uint32_t operands;   /* whose elements are read: bits; READS_VALUE: what a
-                          * map before has stored, too */
+    uint32_t operands;   /* whose elements are read: bits; READS_VALUE: values
+                          * of an earlier map, too */
     const char *inexact; /* a function whose value is not `exact', or NULL */
 };
 
@@ -184,7 +184,7 @@ row_number(const struct fy_body *body)
     return body->rows + (body->map_row == FY_NIL);
 }
 
-/* A named value; between kernels it is gone, but for what is as it was. */
+/* A named value; between kernels it is gone, unless it is unchanged. */
 static uint32_t
 named_value(struct fy_body *body, struct fy_temp_info *temp,
             const struct ast_expr *expr)
@@ -257,7 +257,7 @@ fy_map_name(struct fy_body *body, const struct ast_expr *expr, bool *known)
     return fy_node_make(body, node, expr->span);
 }
 
-/* ---- what a map reads ---- */
+/* ---- operands of a map ---- */
 
 static bool
 spans_axis(const struct fy_operand *operand, uint32_t axis)
@@ -448,7 +448,7 @@ fy_compile_map(struct fy_body *body, const struct ast_statement *s)
 
 /* ---- after all statements ---- */
 
-/* What the last step leaves behind has to be all that the call writes. */
+/* The last step has to leave behind all that the call writes. */
 static void
 check_all_written(struct fy_body *body)
 {
@@ -456,7 +456,7 @@ check_all_written(struct fy_body *body)
     uint32_t index = body->unit->row.cuda_call;
     for (uint32_t i = index; i != FY_NIL; i = front->calls.row[i].next) {
         if (front->calls.row[i].kind != FY_CALL_MAP) {
-            return; /* nobody sees what it writes */
+            return; /* nobody sees its results */
         }
     }
     for (unsigned o = 0; o < body->noperands; o++) {

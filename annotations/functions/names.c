@@ -168,7 +168,7 @@ same_values(const struct ast_row *a, const struct ast_row *b)
                    b->whole.source->text + b->whole.begin, bytes) == 0);
 }
 
-/* Files that stand alone repeat what they need: the same again is no error. */
+/* Files that stand alone repeat declarations: the same again is no error. */
 static bool
 same_rows(const struct ast_family *a, const struct ast_family *b)
 {
@@ -540,7 +540,7 @@ add(struct builder *builder, const char *text, size_t bytes)
     builder->text[builder->used] = '\0';
 }
 
-/* `span' NULL: documentation, where what is no placeholder stays. */
+/* `span' NULL: documentation, in which all but placeholders stays. */
 static const char *
 expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
        const struct fy_span *span)

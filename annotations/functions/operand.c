@@ -424,7 +424,7 @@ check_const(struct fy_body *body, const struct fy_operand *row,
                        "write `in', or take const out of the head");
 }
 
-/* Where a device without the scratch gets what comes back of it, and what it
+/* Where a device without the scratch gets results from, and operands that it
  * must not be given. */
 static void
 flags(struct fy_body *body, struct fy_operand *row,

@@ -89,7 +89,7 @@ take_word(struct fy_front *front, struct words *words, const char *word,
         words->is_const = true;
     } else if (strcmp(word, "volatile") == 0 || strcmp(word, "handle") == 0 ||
                strcmp(word, "restrict") == 0) {
-        /* no difference to what a call touches */
+        /* no difference to the memory that a call touches */
     } else if (strcmp(word, "signed") == 0) {
         words->is_signed = true;
     } else if (strcmp(word, "unsigned") == 0) {

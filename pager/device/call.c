@@ -159,7 +159,8 @@ fy_call_run(const struct fy_call *call)
     for (unsigned i = 0; i < c->nargs; i++) {
         values[i] = (void *)(uintptr_t)call->values[i];
     }
-    /* What it raises is the program's; what ferry's own arithmetic does is not. */
+    /* Exceptions of the original are the program's; those of ferry's own arithmetic are
+     * not. */
     uint32_t before = fy_floating_point();
     fy_set_floating_point(before & ~FY_RAISED);
     ffi_call((ffi_cif *)(uintptr_t)&c->cif, call->function, &result, values);

@@ -13,7 +13,7 @@
 
 #include "pager/device/host_access.h"
 
-/* What copying an element takes. */
+/* Cost of copying an element. */
 struct unit {
     uint32_t bytes;
     struct fy_host_access

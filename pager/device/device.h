@@ -28,7 +28,7 @@ enum fy_direction {
 /*
  * A strided copy of exactly a view's elements. Bytes between them are neither read
  * nor written on the host's side, nor on a device's whose memory the CPU can address.
- * Others may read and write what lies between them: it belongs to the same buffer.
+ * Others may read and write the bytes between them: it belongs to the same buffer.
  */
 struct fy_copy {
     enum fy_direction direction;
@@ -149,13 +149,14 @@ struct fy_device_ops {
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
     void (*free)(struct fy_device *device, uint64_t address);
     /*
-     * Returns memory without an owner to the machine. `threads': ends those that wait
-     * for work, if they can be ended; others start when there is some. Unset: there is nothing of either.
+     * Returns memory without an owner to the machine. `threads': ends those that wait for
+     * work, if they can be ended; others start when there is some. Unset: there is
+     * nothing of either.
      */
     void (*give_back)(struct fy_device *device, bool threads);
     /*
-     * Before a call that could use so many bytes: has other processes give back what
-     * they need not have; waits for that, at most until then (of CLOCK_MONOTONIC).
+     * Before a call that could use so many bytes: has other processes give back memory
+     * that they need not have; waits for that, at most until then (of CLOCK_MONOTONIC).
      * With 0 when it is over. Unset: the device has no other users.
      */
     void (*claim)(struct fy_device *device, uint64_t bytes,

@@ -2,7 +2,7 @@
 /*
  * See host_access.h. Short runs are gathered until a system call is worth it;
  * elements that lie apart are read by the stretch, and written one by one, since
- * what lies between them is not ferry's to write.
+ * the bytes between them are not ferry's to write.
  */
 #include "config.h"
 
@@ -170,7 +170,7 @@ copy_runs(const struct iovec *host, unsigned nhost, const struct iovec *own,
     return copy_pieces(host, nhost, own, writes, copy_populated);
 }
 
-/* Page by page, what can be had. */
+/* Page by page, as far as possible. */
 static void
 copy_what_goes(struct fy_host_access *access)
 {
@@ -280,7 +280,7 @@ by_block(struct fy_host_access *access, char *host, char *own, int64_t n,
     }
 }
 
-/* Elements that lie close together, read with what lies between them. */
+/* Elements that lie close together, read with the bytes between them. */
 static void
 by_stretch(struct fy_host_access *access, char *host, char *own, int64_t n,
            int64_t host_stride, int64_t own_stride, size_t bytes)

@@ -10,7 +10,7 @@
  * caller's side of such a system call.
  *
  * Where a filter refuses that, pages are asked for first (madvise(2), Linux 5.14)
- * and then copied: what another thread takes away in between is a signal again.
+ * and then copied: memory that another thread takes away in between is a signal again.
  * Any thread; no lock, no allocation; errno stays.
  */
 #ifndef FERRY_PAGER_DEVICE_HOST_ACCESS_H

@@ -109,7 +109,7 @@ read_group_file(char *path, size_t length, size_t capacity, const char *name,
     return read;
 }
 
-/* What one group leaves; UINT64_MAX when it has no limit. */
+/* Memory that one group leaves; UINT64_MAX when it has no limit. */
 static uint64_t
 group_left(const struct version *v, char *path, size_t length, size_t capacity)
 {
@@ -192,7 +192,7 @@ fy_host_available_bytes(void)
 uint64_t
 fy_host_unlimited_bytes(void)
 {
-    /* Fields of statm, in pages: all that is mapped; what is private data. */
+    /* Fields of statm, in pages: all mapped pages; private data. */
     static const struct {
         int resource;
         unsigned field;

@@ -81,8 +81,8 @@ struct fy_queue {
 /*
  * These are the operations of fy_device_ops. Each enqueues a copy of its arguments and
  * does not wait for the device; any thread. FY_ERR_DEVICE: a forked child, or a lost
- * device; FY_ERR_NOMEM; FY_ERR_INVALID: a malformed copy; of a launch also what
- * prepare() says.
+ * device; FY_ERR_NOMEM; FY_ERR_INVALID: a malformed copy; of a launch also an
+ * error of prepare().
  */
 int fy_queue_copy(struct fy_stream *stream, const struct fy_copy *copy);
 int fy_queue_launch(struct fy_stream *stream, const struct fy_launch *launch);

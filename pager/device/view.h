@@ -14,8 +14,8 @@
 
 /*
  * The elements (i0, i1, ...) with 0 <= ik < extent[k] and, when sign != 0,
- * lo <= i0 + sign * i1 <= hi: numbers only. Memory is borrowed. What lies between
- * the elements belongs to others.
+ * lo <= i0 + sign * i1 <= hi: numbers only. Memory is borrowed. Bytes between the
+ * elements belong to others.
  */
 struct fy_view {
     char *host; /* element (0, 0, ...) */
@@ -27,8 +27,8 @@ struct fy_view {
     int64_t stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
     int64_t lo, hi;                      /* INT64_MIN, INT64_MAX: unbounded */
     bool temporary; /* steps before have written it: nothing to be undone */
-    /* Another view has the same memory and writes it: what was copied in must
-     * stay on the device until its last use, or all is undone (NOFIT). */
+    /* Another view has the same memory and writes it: bytes copied in must
+     * stay on the device until their last use, or all is undone (NOFIT). */
     bool once;
 };
 

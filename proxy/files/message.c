@@ -48,7 +48,7 @@ static const struct field {
 #undef FIELD
 };
 
-/* The messages, with what a field means where its name does not say it. */
+/* The messages, with meanings of fields whose names do not tell them. */
 static const struct row {
     const char *name;
     const char *request, *answer; /* NULL: there is none */
@@ -56,7 +56,7 @@ static const struct row {
     /* number: version; offset: the last answer that came; name: the root, absolute there;
      * data: token, or nothing. Answer: length: of a name at most; attr: of the root. */
     [FY_FILES_HELLO] = {"hello", "f#ot*", "f#lugA*"},
-    /* Answer: number: of the folder's watch, 0: none; data: what a link leads to. */
+    /* Answer: number: of the folder's watch, 0: none; data: a link's target. */
     [FY_FILES_LOOKUP] = {"lookup", "nc", "f#A*"},
     /* length: bytes of answers at most, beyond the first folder. Answer: node, attr: the
      * folder; number: its watch; mask: the errno with which it cannot be read. */
@@ -69,15 +69,15 @@ static const struct row {
      * errno. */
     [FY_FILES_FETCH] = {"fetch", "l*", "#xA*"},
     [FY_FILES_WRITE] = {"write", "no*", "AB"}, /* answer: after, before */
-    /* node: the folder; other_name: what a link leads to. Answer: attr: of the new one,
+    /* node: the folder; other_name: a link's target. Answer: attr: of the new one,
      * other_attr: of the folder, number: watch of a new folder. */
     [FY_FILES_MAKE] = {"make", "ncTmrfugk", "f#AB"},
     [FY_FILES_LINK] = {"link", "nNc", "AB"}, /* other: the folder */
-    /* number: ino of what is removed, 0: any. Answer: attr: of what lost the name, nlink 0:
-     * it is gone; other_attr: of the folder. */
+    /* number: ino of the removed file, 0: any. Answer: attr: of the file that lost the
+     * name, nlink 0: it is gone; other_attr: of the folder. */
     [FY_FILES_REMOVE] = {"remove", "ncf#k", "AB"},
-    /* number, length: ino of what is moved, and of what is replaced (0: any). Answer:
-     * attr: of what was moved, then of both folders. */
+    /* number, length: ino of the moved file, and of the replaced one (0: any). Answer:
+     * attr: of the moved file, then of both folders. */
     [FY_FILES_RENAME] = {"rename", "ncNCf#lk", "ABD"},
     [FY_FILES_FSYNC] = {"fsync", "nf", "A"},
     [FY_FILES_ALLOCATE] = {"allocate", "nfol",
@@ -92,18 +92,19 @@ static const struct row {
      * block, mask: preferred size; flags: bytes of a name. */
     [FY_FILES_STATFS] = {"statfs", "n", "#oOlkmxf"},
     /* number: owner; mode: F_RDLCK, F_WRLCK, F_UNLCK of Linux; offset, length: first and
-     * last byte; uid: process. Answer to a lock that was taken: what changed before is
+     * last byte; uid: process. Answer to a lock that was taken: earlier changes are
      * told already; attr: of the file then. */
     [FY_FILES_LOCK] = {"lock", "nf#molu", "A"},
     [FY_FILES_GETLOCK] = {"getlock", "nf#molu", "molu"},
-    /* number: of the first node, the others follow. Answer, data: those that are not held. */
+    /* number: of the first node, the others follow. Answer, data: those that are not
+     * held. */
     [FY_FILES_HOLD] = {"hold", "#*", "*"},
     [FY_FILES_BARRIER] = {"barrier", "", ""},
     [FY_FILES_CANCEL] = {"cancel", "#", NULL},
     [FY_FILES_FORGET] = {"forget", "*", NULL},
     [FY_FILES_ACK] = {"ack", "#", NULL},
-    /* name "": the folder; offset: so many answers to what changes something (errors
-     * too) were sent on this connection before it was looked at. */
+    /* name "": the folder; offset: so many answers to changing requests (errors too) were
+     * sent on this connection before it was looked at. */
     [FY_FILES_CHANGED] = {"changed", "#opfA", NULL},
     [FY_FILES_LOST] = {"lost", "#", NULL},
 };

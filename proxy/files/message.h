@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of `ferry mount': what client/ (the mount) and server/ (the process next
- * to the files) say to each other in the body and the response of one POST /files.
+ * The messages of `ferry mount': sent by client/ (the mount) and server/ (the process
+ * next to the files) in the body and the response of one POST /files.
  * proxy/PROTOCOL.md, "Files", has the order of events. One table in message.c says which
  * fields a message has; encoder, decoder, fuzzer and the test of the manual use it.
  *
@@ -9,8 +9,8 @@
  *   u32 bytes of the fields, u8 type, u8 flags (enum fy_files_frame_flag), u16 0,
  *   u64 id, i32 status, u32 0
  * A request has an id above 0 that grows; its answer has the same type and id, and flag
- * ANSWER. Status is 0, or a negative Linux errno in an answer, which then has no fields. A
- * type without answer, and what the server says unasked, has id 0.
+ * ANSWER. Status is 0, or a negative Linux errno in an answer, which then has no fields.
+ * A type without answer, and a message that the server sends unasked, has id 0.
  *
  * Any thread; nothing here keeps state or waits. Decoded bytes borrow from the frame.
  */
@@ -68,8 +68,8 @@ enum fy_files_type {
     FY_FILES_ACK, /* answers up to id `number' have come */
     /* From the server, unasked: */
     FY_FILES_CHANGED, /* of a watched folder */
-    /* A folder is watched no longer. A number whose lower half is 0: none below it is, and
-     * what changed is not known. */
+    /* A folder is watched no longer. A number whose lower half is 0: none below it is,
+     * and the changes are not known. */
     FY_FILES_LOST,
     FY_FILES_TYPES
 };
@@ -89,13 +89,13 @@ enum {
     FY_FILES_DEVICES = 1 << 2, /* devices and set-id bits may be made */
     /* HELLO, answer */
     FY_FILES_RESUMED =
-        1 << 0, /* the process of the token: it knows what it did */
+        1 << 0, /* the process of the token: it knows its own changes */
     FY_FILES_NOTICES = 1 << 1, /* folders are watched as far as they can be */
     /* LIST: also the folders below, depth first, until `length' bytes were sent */
     FY_FILES_TREE = 1 << 0,
-    /* what is sent of the folder itself counts, too: it need not be whole */
+    /* attributes of the folder itself count, too: it need not be whole */
     FY_FILES_SOME = 1 << 1,
-    /* LIST, answer: the last part of this folder; what it says is all there is */
+    /* LIST, answer: the last part of this folder; the list is complete */
     FY_FILES_WHOLE = 1 << 0,
     /* MAKE of a regular file: fails if the name is there; else it is emptied */
     FY_FILES_EXCLUSIVE = 1 << 0,
@@ -129,7 +129,7 @@ struct fy_files_time {
     uint32_t ns;
 };
 
-/* What stat(2) says, as the storage has it. ino is st_ino on the root's file system, and
+/* The answer of stat(2) at the storage. ino is st_ino on the root's file system, and
  * mixed with st_dev elsewhere. */
 struct fy_files_attr {
     uint64_t ino, size, blocks; /* blocks of 512 bytes */
@@ -145,8 +145,7 @@ struct fy_files_node {
     struct fy_files_bytes path;
 };
 
-/* A message; which of the fields it has says its type (message.c). What a field means in
- * a type stands there, too. */
+/* A message; message.c has the fields of each type, and their meanings. */
 struct fy_files_message {
     enum fy_files_type type;
     uint8_t frame_flags;
@@ -157,8 +156,8 @@ struct fy_files_message {
     struct fy_files_bytes name, other_name;
     uint64_t number, offset, other_offset, length;
     uint64_t
-        keep; /* the number under which the server holds what is made, or loses its last
-                    * name here: chosen by the client, never used again; 0: it need not */
+        keep; /* the number under which the server holds a new file, or one that loses
+                    * its last name: chosen by the client, never used again; 0: it need not */
     uint32_t flags, mode, uid, gid, rdev, mask;
     struct fy_files_time atime, mtime;
     struct fy_files_attr attr, other_attr, third_attr;
@@ -183,15 +182,16 @@ int fy_files_encode(const struct fy_files_message *message,
                     struct fy_files_out *out) FY_MUST_CHECK;
 
 /*
- * Appends to the data of a frame of fy_files_encode() which has data and is all of *frame.
- * FY_ERR_NOMEM; FY_ERR_OVERFLOW: more than FY_FILES_DATA_BYTES: nothing was appended.
+ * Appends to the data of a frame of fy_files_encode() which has data and is all of
+ * *frame. FY_ERR_NOMEM; FY_ERR_OVERFLOW: more than FY_FILES_DATA_BYTES: nothing was
+ * appended.
  */
 int fy_files_data_add(struct fy_files_out *frame, const void *bytes,
                       size_t n) FY_MUST_CHECK;
 
 /*
- * The first frame of n bytes. FY_ERR_BUSY: not complete; *out_bytes is then what it needs
- * in all, as far as is known. FY_ERR_INVALID: no such message: unknown type, a field that
+ * The first frame of n bytes. FY_ERR_BUSY: not complete; *out_bytes is then its whole
+ * size, as far as is known. FY_ERR_INVALID: no such message: unknown type, a field that
  * is cut off or out of its range, bytes left over, a name with '/' or NUL or of "." and
  * "..", a path out of the root; `why' says which. Else *out_bytes were used.
  */
@@ -200,7 +200,7 @@ int fy_files_decode(const void *bytes, size_t n, struct fy_files_message *out,
 
 /* ---- rows in `data' ---------------------------------------------------------------- */
 
-/* LIST, answer: one name of the folder; its attributes; what a link leads to. mode 0:
+/* LIST, answer: one name of the folder; its attributes; a link's target. mode 0:
  * attributes could not be had but ino and, as rdev, the type: ask by LOOKUP. */
 struct fy_files_entry {
     struct fy_files_bytes name, target;
@@ -211,8 +211,8 @@ struct fy_files_entry {
  * before. FY_ERR_NOMEM, FY_ERR_OVERFLOW: nothing was appended. */
 int fy_files_entry_put(const struct fy_files_entry *entry,
                        struct fy_files_out *out) FY_MUST_CHECK;
-/* Takes the next row off *data. out->attr is that of the row before, or zeros before the first
- * row. False: there is none, or (data->n > 0) it is not one. */
+/* Takes the next row off *data. out->attr is that of the row before, or zeros before the
+ * first row. False: there is none, or (data->n > 0) it is not one. */
 bool fy_files_entry_take(struct fy_files_bytes *data,
                          struct fy_files_entry *out);
 
@@ -224,7 +224,8 @@ int fy_files_node_put(const struct fy_files_node *node,
 bool fy_files_node_take(struct fy_files_bytes *data, struct fy_files_node *out);
 
 /* FORGET: a kept node's number times 2 plus 1, a watched folder's number times 2. HOLD,
- * answer: the number of what is not held. Appends a row; as fy_files_entry_put(). */
+ * answer: the number of the file that is not held. Appends a row; as
+ * fy_files_entry_put(). */
 int fy_files_number_put(uint64_t number,
                         struct fy_files_out *out) FY_MUST_CHECK;
 /* Takes a row, as fy_files_entry_take(). */

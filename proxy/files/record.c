@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of what mounts have not delivered, see the header. A record is read only after
- * its lock could be had: no process writes to it then.
+ * Records of writes that mounts have not delivered, see the header. A record is read only
+ * after its lock could be had: no process writes to it then.
  */
 #include "config.h"
 

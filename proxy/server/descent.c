@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals to what descends from a stage. A job looks for the processes, since reading
+ * Signals to the descendants of a stage. A job looks for the processes, since reading
  * /proc takes as long as this host has processes. One job is on its way at a time, so no
- * signal overtakes those of an earlier job; signals of one job arrive in the order of their
- * numbers.
+ * signal overtakes those of an earlier job; signals of one job arrive in the order of
+ * their numbers.
  */
 #include "config.h"
 

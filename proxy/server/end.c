@@ -38,7 +38,7 @@ signal_group(struct fy_server_stage *stage, int signal)
     }
 }
 
-/* After what descends from it, or that would be found below it no more. */
+/* After its descendants, or they would be found below it no more. */
 static void
 kill_group(struct fy_server_stage *stage, unsigned found)
 {
@@ -141,7 +141,7 @@ fy_server_stage_abandon(struct fy_server_stage *stage)
     fy_server_stage_settle(stage);
 }
 
-/* The proxy ends it: so must what reads from it, which would see an end of
+/* The proxy ends it: so must its reader, which would see an end of
  * input that is none. */
 void
 fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers to the requests of the wire. What cannot be sent resets its stream, and
- * `closed' follows.
+ * Answers to the requests of the wire. An answer that cannot be sent resets its stream,
+ * and `closed' follows.
  */
 #include "config.h"
 

@@ -36,7 +36,7 @@ struct fy_server_files {
     bool full;             /* the client takes no more now */
 };
 
-/* What is found out before its process is started. */
+/* Facts that are found out before its process is started. */
 struct opening {
     struct fy_job job;
     bool read_only;
@@ -252,7 +252,7 @@ run_opening(struct fy_job *job)
     }
 }
 
-/* The process runs: what has come is its. */
+/* The process runs: waiting bytes are for it. */
 static void
 begin(struct fy_exchange *exchange, struct opening *opening)
 {
@@ -279,7 +279,7 @@ begin(struct fy_exchange *exchange, struct opening *opening)
         fy_wire_cancel(server->wire, exchange->stream);
         return;
     }
-    /* What waited was granted when it came. */
+    /* Waiting bytes were granted when they came. */
     fy_exchange_grant(exchange, INPUT_BYTES);
     push(files);
     watch(files);

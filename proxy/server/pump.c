@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes between a stage's pipes and the wire. stdout is read only as far as the
- * client's window allows: what was not asked for waits in the kernel's pipe,
+ * client's window allows: bytes that were not asked for wait in the kernel's pipe,
  * where the stage feels it, and where another stage can still take the pipe
  * over. stdin is granted as the pipe takes it. Nothing blocks.
  */
@@ -61,7 +61,7 @@ fy_pump_in_settle(struct fy_server_stage *stage)
     fy_run_close(&stage->pump.in_left);
 }
 
-/* The client may send what the stage has taken. */
+/* The client may send as much as the stage has taken. */
 static void
 grant(struct fy_server_stage *stage, size_t bytes)
 {
@@ -196,9 +196,9 @@ at_end(int fd)
            ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
-/* A signal of the client's ends it while it waits for its reader: what the reader
- * has no room for goes with it, for the client waits for the end. It may have been
- * done with writing here, but where it is read it is in the middle of that. */
+/* A signal of the client's ends it while it waits for its reader: bytes that the reader
+ * has no room for go with it, for the client waits for the end. It may be done with
+ * writing, while its reader is still in the middle. */
 static bool
 is_cut(struct fy_server_stage *stage)
 {
@@ -213,7 +213,7 @@ is_cut(struct fy_server_stage *stage)
 
 /*
  * How many bytes, of `most', read(2) may take: those that were written before this
- * call; at the end `most'. What a stage writes when its input has ended is not
+ * call; at the end `most'. Output of a stage after the end of its input is not
  * passed on before it is certain that this was an end: EBUSY until then; the next
  * death is looked at.
  */
@@ -343,8 +343,8 @@ fy_pump_out(struct fy_server_stage *stage)
 /* ---- stderr ------------------------------------------------------------------- */
 
 /*
- * How many bytes the stage had written to stdout, at most, when it wrote what was
- * just read of its stderr. The program here would have been blocked before that as
+ * How many bytes the stage had written to stdout, at most, when it wrote the
+ * bytes just read of its stderr. The program here would have been blocked before that as
  * long as its pipe held fewer. FY_PLACE_ANY: stdout does not matter.
  */
 static uint64_t

@@ -150,8 +150,8 @@ fy_server_end_stages(struct fy_server *server)
         signal_all(server, SIGTERM);
         signal_all(server, SIGCONT);
     }
-    /* Time to remove temporary files; then no more. What cannot be killed waits
-     * in the kernel for a disk, and is not waited for. */
+    /* Time to remove temporary files; then no more. A process that cannot be
+     * killed waits in the kernel for a disk, and is not waited for. */
     for (unsigned i = 0; i < 1000 && !alone(server); i++) {
         if (i >= 60) {
             signal_all(server, SIGKILL);

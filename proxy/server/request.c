@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests of the wire, see PROTOCOL.md: which stream is what, bodies that
+ * The requests of the wire, see PROTOCOL.md: kinds of streams, bodies that
  * are read whole, and the small ones that are answered at once. A request that
  * makes no sense is answered with 400 and harms no other stream.
  */
@@ -174,7 +174,7 @@ spec_bytes(const struct fy_exchange *exchange)
                      (size_t)at[2] << 8 | at[3];
 }
 
-/* Takes what belongs to the head and the spec; what is left is stdin. */
+/* Takes the bytes of the head and the spec; the rest is stdin. */
 static void
 stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
 {
@@ -230,7 +230,7 @@ post_data(struct fy_exchange *exchange, const char *bytes, size_t n)
     }
 }
 
-/* Until its process runs, what comes waits here. */
+/* Until its process runs, input waits here. */
 static void
 files_data(struct fy_exchange *exchange, const char *bytes, size_t n)
 {
@@ -242,7 +242,7 @@ files_data(struct fy_exchange *exchange, const char *bytes, size_t n)
     }
 }
 
-/* ---- what the wire tells ------------------------------------------------------- */
+/* ---- events of the wire ------------------------------------------------------- */
 
 static void
 on_request(void *context, int32_t stream, const char *method, const char *path,

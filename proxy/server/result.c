@@ -3,7 +3,7 @@
  * The result of a stage: once its process has ended and its output was read to
  * the end, the trailers say how. A stage that the proxy itself ended says so and
  * nothing of exit statuses, so that the client takes it for lost and not for
- * done. What had effects is remembered for a while, for /touched.
+ * done. A stage with effects is remembered for a while, for /touched.
  */
 #include "config.h"
 

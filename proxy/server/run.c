@@ -29,7 +29,7 @@ enum {
     SIGNALS = 64,
 };
 
-/* What the child needs; all of it was made before the fork. */
+/* Data for the child; all of it was made before the fork. */
 struct plan {
     const struct fy_stage_spec *spec;
     struct fy_sandbox *sandbox;
@@ -37,9 +37,9 @@ struct plan {
     bool linked;               /* argv begins with a carried linker's words */
     char *tmpdir, *search;     /* the entries of `env' that are ours */
     struct fy_split_job split; /* copies 0: one process */
-    int child[3];              /* what becomes fds 0-2; -1: closed */
+    int child[3];              /* descriptors for 0-2; -1: closed */
     int terminal;              /* the stage's side of the pty, or -1 */
-    int status;                /* write: errno of what failed */
+    int status;                /* write: errno of the failed call */
     pid_t parent;
 };
 
@@ -121,7 +121,7 @@ set_window(int terminal, const struct fy_stage_spec *spec)
 }
 
 /*
- * The client's own terminal does what a terminal does (newlines, echo, keys);
+ * The client's own terminal does a terminal's work (newlines, echo, keys);
  * this one only has to be one, so bytes pass through it as they are.
  */
 static int
@@ -237,8 +237,8 @@ child(struct plan *plan)
         _exit(126);
     }
     if (plan->split.copies && access(plan->split.program, X_OK) == 0) {
-        /* From here on it is the stage. No exec closes what it has of the
-         * proxy: read ends of pipes, its own among them, that would keep
+        /* From here on it is the stage. No exec closes its descriptors of
+         * the proxy: read ends of pipes, its own among them, that would keep
          * writers from SIGPIPE. Where it is not split after all, its exec tells
          * of itself as ever. */
         fy_close_range(3, (unsigned)status - 1, false);
@@ -254,7 +254,7 @@ child(struct plan *plan)
 
 /* The client's entries, as far as the sandbox takes them, but for the folder of
  * temporary files where the client's does not exist here, and for the linker's
- * search path: what that leads to on the client is what this host has without it
+ * search path: its libraries on the client are those that this host has without it
  * (storage/tools.c). */
 static int
 plan_environment(struct plan *plan)

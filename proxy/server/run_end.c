@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What descends from a process, by the parents and sessions in /proc: the proxy
- * is a subreaper, so whatever a stage left behind, even in a session of its own,
- * is found below it. All of /proc is read, which takes 3.5 us a process: a job of the
- * proxy does so, not the loop. The loop may reap a process meanwhile, and its number be
- * given out again: a signal goes to a process that began when the one did that was read.
+ * Finds descendants of a process by the parents and sessions in /proc: the proxy is a
+ * subreaper, so each process that a stage left behind, even in a session of its own, is
+ * found below it. All of /proc is read, which takes 3.5 us a process: a job of the proxy
+ * does so, not the loop. The loop may reap a process meanwhile, and its number be given
+ * out again: a signal goes to a process that began when the one did that was read.
  */
 #include "config.h"
 
@@ -85,7 +85,7 @@ find(const struct processes *all, pid_t pid)
     return bsearch(&key, all->rows, all->n, sizeof key, by_pid);
 }
 
-/* Marks all below `ancestor', and of these what is of, or below, `session'. */
+/* Marks all below `ancestor', and of these the ones in, or below, `session'. */
 static void
 mark(struct processes *all, pid_t ancestor, pid_t session)
 {

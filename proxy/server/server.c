@@ -72,7 +72,7 @@ free_dead(struct fy_server *server)
 }
 
 /*
- * What is written is how TCP finds out that a client's machine is gone, and
+ * Only by writing does TCP find out that a client's machine is gone, and
  * with that sshd, and we. An answer is not waited for: a client that was stopped
  * (Ctrl-Z) goes on later.
  */
@@ -84,7 +84,7 @@ send_ping(void *owner)
                 fy_wire_ping(server->wire) ? PING_NS / 10 : PING_NS);
 }
 
-/* One wait and what it brought. FY_ERR_IO: the connection is over. */
+/* One wait and its events. FY_ERR_IO: the connection is over. */
 static int
 turn(struct fy_server *server)
 {
@@ -172,7 +172,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         (void)fprintf(stderr, "ferry: cannot serve: %m\n");
     }
     while (!status && !server->ending && !server->loop.failed) {
-        /* The connection's end is what a proxy waits for. */
+        /* A proxy waits for the connection's end. */
         if (turn(server)) {
             break;
         }

@@ -171,7 +171,7 @@ add_number(struct fy_split_state *split, const struct fy_split_part *part)
     return true;
 }
 
-/* Passes on what the part at the head has; true when it is done with. */
+/* Passes on output of the part at the head; true when it is done with. */
 static bool
 flush_head(struct fy_split_state *split, struct fy_split_part *part)
 {
@@ -323,7 +323,7 @@ run_parts(struct fy_split_state *split)
     fy_split_kill_parts(split); /* those that head needs no more */
 }
 
-/* The command over the parts' output: waits for what it makes of it. */
+/* The command over the parts' output: waits for its output. */
 static int
 run_last(struct fy_split_state *split)
 {
@@ -436,7 +436,7 @@ variable(char *const *env, const char *name)
     return NULL;
 }
 
-/* Whether newlines and characters are what split_text.c takes them for. */
+/* Returns true if newlines and characters are as split_text.c assumes. */
 static bool
 known_encoding(char *const *env)
 {

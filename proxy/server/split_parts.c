@@ -33,7 +33,7 @@ fy_split_close(int *fd)
     }
 }
 
-/* ---- what was delivered ---- */
+/* ---- delivered output ---- */
 
 bool
 fy_split_hash_equal(struct fy_sha256 *a, struct fy_sha256 *b)
@@ -193,7 +193,7 @@ fy_split_give_up(struct fy_split_state *split)
     fy_split_whole(split);
 }
 
-/* Reads the whole command's output past what was delivered. */
+/* Reads the whole command's output past the delivered bytes. */
 static int
 skip_and_pass_on(struct fy_split_state *split, struct fy_split_part *whole)
 {

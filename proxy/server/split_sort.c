@@ -92,7 +92,7 @@ free_names:
     return status;
 }
 
-/* Feeds all copies and passes on what the merge makes of them. */
+/* Feeds all copies and passes on the merged output. */
 static void
 pump(struct fy_split_state *split)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is the input text? What text tools do with a byte that is none (grep stops
- * printing lines, from somewhere before it) depends on all of their input, so a
- * file with such bytes is never split. One pass at the speed of memory, by as
- * many processes as there will be copies.
+ * Is the input text? The behaviour of text tools at a byte that is none (grep stops
+ * printing lines, from somewhere before it) depends on all of their input, so a file with
+ * such bytes is never split. One pass at the speed of memory, by as many processes as
+ * there will be copies.
  */
 #include "config.h"
 

@@ -30,8 +30,8 @@ static const struct {
     [FY_STAGE_HAS_EXECED] = {"has exec'd", IN(STARTING), FY_STAGE_RUNNING},
     /* reap.c: the process has ended. Output and trailers may still be on their way. */
     [FY_STAGE_HAS_EXITED] = {"has exited", IN(RUNNING), FY_STAGE_EXITED},
-    /* result.c: all was sent. end.c: abandoned before it had a process. What had
-     * effects is kept for /touched, all else is freed at the end of the turn. */
+    /* result.c: all was sent. end.c: abandoned before it had a process. A stage
+     * with effects is kept for /touched, any other is freed at the end of the turn. */
     [FY_STAGE_IS_DONE] = {"is done", IN(WAITING) | IN(CHECKING) | IN(EXITED),
                           FY_STAGE_OVER},
 };
@@ -80,7 +80,7 @@ is_dying(const struct fy_server_stage *stage)
 }
 
 /*
- * Whether what fed it is about to end, itself or what feeds that: its pipe was
+ * Returns true if its feeder is about to end, or a feeder of that: its pipe was
  * closed, and it is not known yet whether the end of input was one. A process
  * says that it dies before it closes anything.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Beginning a stage that was admitted: a job reads its words by this host's annotations
- * and checks by sandbox/sandbox.h what it may touch, then its process is started, and it is accepted when that has
- * exec'd. A stage that reads another one waits until the other has started, and so do
- * streams that ask for its stderr or for what it changed.
+ * and checks by sandbox/sandbox.h the files that it may touch, then its process is
+ * started, and it is accepted when that has exec'd. A stage that reads another one waits
+ * until the other has started, and so do streams that ask for its stderr or for its
+ * changes.
  */
 #include "config.h"
 
@@ -109,7 +110,7 @@ watch(struct fy_server_stage *stage, int fd,
     return (struct fy_watch){.fd = fd, .ready = ready, .owner = stage};
 }
 
-/* The check of a stage, and what it found. */
+/* The check of a stage, and its findings. */
 struct check {
     struct fy_job job;
     struct fy_sandbox *sandbox;
@@ -157,7 +158,7 @@ find_link(const struct fy_server_stage *stage, int *out_fd)
     return true;
 }
 
-/* Whether what it runs may take for paths what the other one prints. */
+/* Returns true if its command may take the other one's output for paths. */
 static bool
 is_fed(const struct fy_server_stage *stage)
 {

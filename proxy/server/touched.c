@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a stage with effects: the folders and files beneath what it declared to
- * write, and the folder that this is in, that changed since it began, so that the
- * client can refresh what its mount remembers of them: a folder that is not told
- * has the names that it had. New files too: one may have taken an old one's name.
- * What lies below a path that did not exist before has no old names: of that
- * only what was long in the making is listed, which may have been looked at.
- * Owners of folders are told (of files, too, after a stage that may have changed
- * them): the client cannot refresh a folder without writing its owner. What a link leads to
- * is told by its real name, too: a folder's names are forgotten by that alone.
- * Long because what is remembered before and what is looked at after are the same
- * places.
+ * After a stage with effects: the folders and files beneath its declared outputs, and the
+ * folders that these are in, that changed since it began, so that the client can refresh
+ * its mount's caches of them: a folder that is not told has the names that it had. New
+ * files too: one may have taken an old one's name. A path that did not exist before has
+ * no old names below it: of those only the ones long in the making are listed, which may
+ * have been looked at. Owners of folders are told (of files, too, after a stage that may
+ * have changed them): the client cannot refresh a folder without writing its owner. The
+ * target of a link is told by its real name, too: a folder's names are forgotten by that
+ * alone. Long because the looks before and after are at the same places.
  */
 #include "config.h"
 
@@ -37,8 +35,8 @@ enum {
 };
 static const int64_t brief_ns = 20000000; /* between its making and its end */
 
-/* Paths that existed when a stage began: what it names to write, and the names
- * in that. */
+/* Paths that existed when a stage began: its declared outputs, and the names
+ * in them. */
 struct fy_before {
     char **paths; /* sorted */
     size_t n, capacity;
@@ -55,7 +53,7 @@ struct list {
     uint32_t nlinks;
     struct fy_file_told *files;
     uint32_t nfiles;
-    int root;          /* what is looked at is beneath this folder ... */
+    int root;          /* all looks are beneath this folder ... */
     const char *mount; /* ... which is this path of the client's */
     char parent[4096]; /* the last folder whose names were looked at */
     struct fy_bytes written[WRITTEN_MAX]; /* operands' last names */
@@ -63,7 +61,7 @@ struct list {
     bool complete;
     char new_path[4096]; /* the last path found that is new */
     size_t new_bytes;    /* 0: none */
-    bool linked;         /* a link was found: what is behind it was not seen */
+    bool linked;         /* a link was found: its target was not seen */
     const char *made;    /* a new file below it has a new name; NULL: none */
     const char *kept;    /* nothing changed below it; NULL: none */
 };
@@ -189,7 +187,7 @@ is_brief(const struct statx *facts)
                brief_ns;
 }
 
-/* Every folder is entered but those that are kept; what is below a new path is
+/* Every folder is entered but those that are kept; files below a new path are
  * known by that. */
 static bool
 enters(void *context, const char *path, unsigned depth)
@@ -358,7 +356,7 @@ look(struct fy_walk *walk, struct list *list, const char *base,
     fy_walk_behind(walk, root, mount, name, tree);
     note_itself(list, name);
     if (fy_walk_up(name) && strcmp(list->parent, name) != 0) {
-        /* What the command writes beside it: f~, f.gz. */
+        /* Files that the command writes beside it: f~, f.gz. */
         bool (*enters_any)(void *, const char *, unsigned) = walk->enters;
         walk->enters = enters_none;
         walk->wanted = is_beside;
@@ -420,7 +418,7 @@ look_above(struct fy_walk *walk, struct list *list, const char *base)
     (void)close(root);
 }
 
-/* What is written below `path' of a folder `how', as the client names it. */
+/* Files written below `path' of a folder `how', as the client names it. */
 static void
 find_below(const struct fy_invocation *invocation, enum fy_written_how how,
            const char *mount, const char *folder, const char *path,
@@ -461,8 +459,8 @@ add_gone(struct list *list)
     }
 }
 
-/* Only what it is said to write, there or above, and the folder that this is in;
- * false: that is not all. */
+/* Only its declared outputs, there or above, and their folders; false: that is
+ * not all. */
 static bool
 look_declared(struct fy_walk *walk, struct list *list, const char *base)
 {
@@ -563,7 +561,7 @@ walk_declared(struct fy_walk *walk, const struct fy_server_stage *stage)
     (void)close(root);
 }
 
-/* As look_everywhere(), what is there before anything is done. NULL: that is not
+/* As look_everywhere(), before anything is done. NULL: that is not
  * known, or of no use as little will be looked at. */
 struct fy_before *
 fy_touched_before(const struct fy_server_stage *stage)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs of the proxy that may wait for a file system: looking at what a stage reads,
- * at what one changed, at how much there is. They run in threads (storage/work.h), so that
+ * Jobs of the proxy that may wait for a file system: looks at a stage's inputs, at
+ * its changes, at sizes. They run in threads (storage/work.h), so that
  * the loop answers within milliseconds, ends stages when they are due, and ends
  * itself with its connection, whatever a disk does.
  */

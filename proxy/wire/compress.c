@@ -41,8 +41,8 @@ struct fy_squeeze {
     ZSTD_CCtx *zstd;
     enum mode mode;       /* of the frame that has begun */
     bool packs;           /* the next bytes are to be compressed */
-    uint64_t in_n, out_n; /* of what was compressed lately ... */
-    uint64_t stored_n;    /* ... and of what was stored since */
+    uint64_t in_n, out_n; /* of bytes compressed lately ... */
+    uint64_t stored_n;    /* ... and of bytes stored since */
     char out[OUT_BYTES];
 };
 
@@ -111,7 +111,7 @@ fy_squeeze_set(struct fy_squeeze *squeeze, double bandwidth_bytes,
     double ratio = 0;
     if (squeeze->in_n >= LATELY_BYTES) {
         ratio = (double)squeeze->out_n / (double)squeeze->in_n;
-        /* What did not shrink may do so later. */
+        /* Bytes that did not shrink may do so later. */
         if (squeeze->stored_n > AGAIN_BYTES ||
             (squeeze->packs && squeeze->in_n > FORGET_BYTES)) {
             squeeze->in_n = squeeze->out_n = squeeze->stored_n = 0;

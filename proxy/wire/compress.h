@@ -2,7 +2,7 @@
 /*
  * zstd on the body of a response, for links that are slower than the processor
  * ("ferry-encoding: zstd" in the head). Memory is bounded on both sides: the
- * window is 1 MiB, and the decoder gives out what its caller has room for, so
+ * window is 1 MiB, and the decoder gives out only as much as its caller has room for, so
  * that a few bytes cannot become gigabytes. One thread for each object.
  *
  * Sending, when spec.compress:

@@ -286,7 +286,7 @@ fy_place_name(const struct fy_place *place, struct fy_buffer *out)
     }
 }
 
-/* What stands for itself in a path and in a value. */
+/* Characters that stand for themselves in a path and in a value. */
 static void
 write_escaped(const char *text, struct fy_buffer *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What signals do to a process that does not catch them.
+ * Default effects of signals on a process.
  */
 #include "config.h"
 

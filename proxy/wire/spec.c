@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table a message: its keys, where each lies in the struct, and what it may
- * hold. The encoder, the decoder and PROTOCOL.md's test read the same rows.
+ * One table a message: its keys, where each lies in the struct, and its allowed
+ * values. The encoder, the decoder and PROTOCOL.md's test read the same rows.
  */
 #include "config.h"
 
@@ -240,7 +240,7 @@ fy_stage_spec_encode(const struct fy_stage_spec *spec, char **out,
     return fy_spec_encode(&stage_shape, spec, out, out_bytes);
 }
 
-/* What no table says. */
+/* Rules that no table has. */
 static int
 check_stage(const struct fy_stage_spec *spec, struct fy_buffer *why)
 {

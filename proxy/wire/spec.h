@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CBOR bodies of the wire (PROTOCOL.md): what the client says of itself
- * and the proxy of itself, and one stage. Encoded and decoded here only.
- * Everything decoded is untrusted: lengths are checked before allocation; what
- * is missing, there twice, of the wrong type or out of range is refused with its
- * name in `why', as is a NUL in anything but tool.identity; unknown keys are
- * skipped unless they begin with '!' (required).
+ * The CBOR bodies of the wire (PROTOCOL.md): the hello of client and proxy, and one
+ * stage. Encoded and decoded here only. Everything decoded is untrusted: lengths are
+ * checked before allocation; a key that is missing, there twice, of the wrong type or out
+ * of range is refused with its name in `why', as is a NUL in anything but tool.identity;
+ * unknown keys are skipped unless they begin with '!' (required).
  */
 #ifndef FERRY_PROXY_WIRE_SPEC_H
 #define FERRY_PROXY_WIRE_SPEC_H
@@ -100,7 +99,7 @@ struct fy_stage_spec {
     bool hides_links;  /* links that are absolute or go back by .. cannot be
                        * read there */
     bool keeps_names;  /* links that are gone or others are shown for a while */
-    bool masks;        /* what is made there has the host's umask as well */
+    bool masks;        /* files made in it have the host's umask as well */
     uint32_t exported; /* NFS mounts: enum fy_exported */
     struct fy_bytes *outputs; /* files of the mounts that the client writes its
                                * output to; owned array */
@@ -114,8 +113,8 @@ struct fy_stage_spec {
     bool compress;   /* zstd on the body of the response */
     struct fy_config_hash *configs;
     uint32_t nconfigs;
-    /* All that the program needs, where the storage host has another program: it runs with
-     * these files instead; owned array. */
+    /* All that the program needs, where the storage host has another program: it runs
+     * with these files instead; owned array. */
     struct fy_carried_file *carried;
     uint32_t ncarried;
 };
@@ -192,7 +191,7 @@ struct fy_file_told {
  * FY_ERR_OVERFLOW beyond FY_SPEC_MAX_BYTES.
  * Decoders fill *out, on success only, with pointers into `bytes', which must stay
  * and are changed: a decoded string moves by a byte to end in a NUL. `why' (may be
- * NULL) gets what is wrong. FY_ERR_INVALID, FY_ERR_NOMEM.
+ * NULL) gets the error. FY_ERR_INVALID, FY_ERR_NOMEM.
  */
 int fy_stage_spec_encode(const struct fy_stage_spec *spec, char **out,
                          size_t *out_bytes) FY_MUST_CHECK;

@@ -175,7 +175,7 @@ fail(struct reader *r, const char *shape, const char *key, const char *what)
     return fy_spec_wrong(r->why, shape, key, what);
 }
 
-/* The next item's head, and all of a string. NULL, or what is wrong. */
+/* The next item's head, and all of a string. NULL, or the error. */
 static const char *
 next_item(struct reader *r, struct item *item)
 {

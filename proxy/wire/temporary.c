@@ -26,8 +26,8 @@ enum {
 #define TEMPORARY "ferry-proxy-"
 
 /*
- * Takes `fd', a folder, and removes what is in it. Always by the open folder: what
- * outlived a proxy that was killed may exchange folders for links meanwhile.
+ * Takes `fd', a folder, and removes its contents. Always by the open folder: processes
+ * that outlived a proxy that was killed may exchange folders for links meanwhile.
  */
 static void
 remove_below(int fd, dev_t device, unsigned depth)

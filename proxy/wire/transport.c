@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starts proxies and waits for their first line: the table of transports and
- * what they share. Nothing here blocks but fy_link_close(), for as long as it
+ * their common code. Nothing here blocks but fy_link_close(), for as long as it
  * is told. One thread at a time per link.
  */
 #include "config.h"
@@ -30,9 +30,9 @@
 #include "proxy/wire/transports.h"
 
 enum {
-    SKIPPED_MAX_BYTES = 64 << 10, /* of what a login may print before */
+    SKIPPED_MAX_BYTES = 64 << 10, /* of text that a login may print before */
     REAP_STEP_MS = 5,             /* between looks at a child */
-    CLEAN_TRIES = 100,            /* at what a killed proxy left behind */
+    CLEAN_TRIES = 100,            /* at files that a killed proxy left behind */
 };
 
 static int
@@ -78,7 +78,7 @@ fy_transport_find(const char *scheme, size_t bytes)
     return NULL;
 }
 
-/* In the child. Only what is safe after fork in a program with threads. */
+/* Runs in the child: only functions that are safe after fork in a program with threads. */
 _Noreturn static void
 become(const char *const *argv, char **variables, int stream, int said)
 {
@@ -120,8 +120,8 @@ above_stdio(int fd)
     return moved;
 }
 
-/* A proxy, or what leads to one, is no program of the run: without what makes
- * it one. One new block; NULL: no memory. */
+/* A proxy, or a program that leads to one, is no program of the run: drops
+ * the variables that would make it one. One new block; NULL: no memory. */
 static char **
 environment_new(void)
 {
@@ -227,7 +227,7 @@ fy_link_greet(struct fy_link *link, struct fy_buffer *why)
 {
     static const char magic[] = FY_PROXY_MAGIC;
     const unsigned magic_bytes = sizeof magic - 1;
-    /* Byte by byte: what follows the line is the wire's. */
+    /* Byte by byte: bytes behind the line are the wire's. */
     while (link->skipped_bytes < SKIPPED_MAX_BYTES) {
         char c;
         ssize_t n = read(link->in, &c, 1);

@@ -41,13 +41,13 @@ struct fy_place {
 /* A proxy that was started. */
 struct fy_link {
     int in, out;            /* the wire's bytes: read, write; may be one */
-    int said;               /* a file of what it wrote to stderr */
+    int said;               /* a file of its stderr */
     pid_t pid;              /* of the child, 0: none */
     bool relays;            /* it holds nothing of its own: SIGTERM ends it */
     unsigned skipped_bytes; /* before the magic line */
     unsigned matched;
     char last;       /* of those before */
-    bool whole_line; /* what matches begins a line */
+    bool whole_line; /* the match begins a line */
 };
 
 struct fy_transport {
@@ -61,7 +61,7 @@ struct fy_transport {
 #define FY_PROXY_MISSING "ferry is not installed there"
 #define FY_PROXY_OTHER   "the ferry there speaks protocol "
 
-/* What a proxy writes first (what a login prints before is skipped). */
+/* The first line of a proxy (text of a login before it is skipped). */
 #define FY_PROXY_MAGIC "ferry-proxy 3\n"
 
 /* Copies the environment of the links to come; before any other thread may
@@ -76,19 +76,19 @@ int fy_link_open(const struct fy_place *place, const char *ferry_path,
                  struct fy_buffer *why, struct fy_link *out) FY_MUST_CHECK;
 /*
  * Call when `in' is readable until it returns 0: the magic line was read and
- * what follows is the wire. FY_ERR_BUSY: not yet. FY_ERR_IO: it ended, or what
- * came is no proxy's; `why' says the last that it wrote to stderr.
+ * the wire follows. FY_ERR_BUSY: not yet. FY_ERR_IO: it ended, or its
+ * text is no proxy's; `why' says the last that it wrote to stderr.
  */
 int fy_link_greet(struct fy_link *link, struct fy_buffer *why) FY_MUST_CHECK;
 /* The last line that it wrote to stderr; nothing is added when there is none. */
 void fy_link_last_words(const struct fy_link *link, struct fy_buffer *out);
-/* Closes what is open (in and out only when not -1: set them to -1 when a wire
+/* Closes the link (in and out only when not -1: set them to -1 when a wire
  * took them) and waits for the child, which is killed after `patience_ms'. */
 void fy_link_close(struct fy_link *link, unsigned patience_ms);
 
 /*
- * Starts a shell's script at an ssh place, with `in' (borrowed) as stdin and this process's
- * stdout and stderr; the new process in *out, to be waited for. FY_ERR_INVALID,
+ * Starts a shell's script at an ssh place, with `in' (borrowed) as stdin and this
+ * process's stdout and stderr; the new process in *out, to be waited for. FY_ERR_INVALID,
  * FY_ERR_IO with `why'; FY_ERR_NOMEM.
  */
 int fy_ssh_run(const struct fy_place *place, const char *script, int in,
@@ -108,11 +108,11 @@ void fy_place_write(const struct fy_place *place, struct fy_buffer *out);
 
 /* ---- storage/mounts.c ---------------------------------------------------------------- */
 
-/* What a mount shows otherwise than its host has it. */
+/* Differences between a mount and its host. */
 enum fy_mount_trait {
     FY_MOUNT_OWNERS_DIFFER = 1 << 0, /* users or modes */
     FY_MOUNT_MODES_DIFFER = 1 << 1,  /* modes are (umask=) */
-    FY_MOUNT_FOLLOWS_LINKS = 1 << 2, /* what links lead to, and no links */
+    FY_MOUNT_FOLLOWS_LINKS = 1 << 2, /* targets of links, and no links */
     FY_MOUNT_OTHER_FILES = 1 << 3,   /* other names or contents */
     FY_MOUNT_MAPS_USERS = 1 << 4, /* a uid written may be another one there */
     /* All is shown as one user's, uids are written as given. */
@@ -120,12 +120,12 @@ enum fy_mount_trait {
     FY_MOUNT_READ_ONLY = 1 << 6, /* here: nothing may be changed there */
     /* Links that are absolute or hold .. cannot be read. */
     FY_MOUNT_HIDES_LINKS = 1 << 7,
-    FY_MOUNT_KEEPS = 1 << 8, /* it remembers what it cannot be made to forget */
+    FY_MOUNT_KEEPS = 1 << 8, /* it has caches that cannot be made to forget */
     /* Each mount of a kind (mounts.c) has these, whatever its options are: */
     FY_MOUNT_BY_NUMBER = 1 << 9, /* users are who they are here, by numbers */
     FY_MOUNT_FUSE = 1 << 10,     /* a process of this machine serves it */
     FY_MOUNT_OTHER_ATTRIBUTES = 1 << 11, /* other inodes, link counts, times */
-    FY_MOUNT_BY_PATH = 1 << 12,  /* it remembers by paths, also what is gone */
+    FY_MOUNT_BY_PATH = 1 << 12,  /* it remembers by paths, also removed ones */
     FY_MOUNT_MASKS = 1 << 13,    /* the server takes its umask off as well */
     FY_MOUNT_SQUASHES = 1 << 14, /* the server may map root to another user */
     FY_MOUNT_SYNCS = 1 << 15,    /* syncfs(2) waits until the server has all */
@@ -151,9 +151,9 @@ struct fy_mount {
     unsigned traits; /* of enum fy_mount_trait */
     /* Of its user there, or FY_USER_UNKNOWN; set by the session with ONE_USER. */
     uint32_t uid;
-    /* After so long it has forgotten what it knew (storage/fresh.c), 0: at once. */
+    /* After so long its caches are empty (storage/fresh.c), 0: at once. */
     uint32_t forgets_ms;
-    uint32_t kernel_ms; /* sshfs: of that, what the kernel knew; 0: not known */
+    uint32_t kernel_ms; /* sshfs: of that, the kernel's caches; 0: not known */
     pid_t pid;          /* of the process that serves it; 0: not known */
     char control[108];  /* a mount of ferry: its socket (storage/control.h) */
     char found_by[64]; /* for --explain: "mountinfo", "--mount", "ferry.conf" */
@@ -164,9 +164,9 @@ enum {
 };
 
 /*
- * `configured': texts "DIR=PLACE" (NULL-terminated, may be NULL). Adds what
- * /proc/self/mountinfo names (ferry, sshfs, nfs) unless configured. A text that cannot
- * be parsed or a DIR that is no folder: FY_ERR_INVALID with `why'.
+ * `configured': texts "DIR=PLACE" (NULL-terminated, may be NULL). Adds the mounts of
+ * /proc/self/mountinfo (ferry, sshfs, nfs) unless configured. A text that cannot be
+ * parsed or a DIR that is no folder: FY_ERR_INVALID with `why'.
  */
 int fy_mounts_find(const char *const *configured, bool discover,
                    struct fy_mount *out, unsigned *out_n,
@@ -177,11 +177,11 @@ int fy_mounts_find(const char *const *configured, bool discover,
 void fy_mounts_discover(const char *mountinfo, const char *proc,
                         struct fy_mount *out, unsigned *out_n);
 
-/* What is mounted on exactly that folder, topmost; `path' as mountinfo has it. False:
+/* Finds the mount on exactly that folder, topmost; `path' as mountinfo has it. False:
  * nothing. A mount of ferry has pid and control if the process that serves it is seen. */
 bool fy_mount_at(const char *path, struct fy_mount *out);
 
-/* "[user@]host:[path]" as sshfs and NFS name what they mount; user, host, path and
+/* "[user@]host:[path]" as sshfs and NFS name their source; user, host, path and
  * transport are set. False: no such text. */
 bool fy_place_of_source(const char *source, struct fy_place *place);
 

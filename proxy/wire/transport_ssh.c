@@ -13,7 +13,7 @@
 
 #include "proxy/wire/transports.h"
 
-/* What must hold comes before the place's options: the first value wins. */
+/* Required options come before the place's: the first value wins. */
 /* clang-format off */
 static const char *const forced[] = {
     "-T", "-x", "-a", "-e", "none",
@@ -52,8 +52,8 @@ add_option(struct fy_ssh_words *out, const char *key, const char *value)
 }
 
 /*
- * What the login shell there is given. Single quotes mean the same to sh, csh
- * and fish; place.c lets nothing into `ferry' that would end them.
+ * Writes the command for the login shell on the host. Single quotes mean the same to sh,
+ * csh and fish; place.c lets nothing into `ferry' that would end them.
  */
 static void
 write_script(const struct fy_place *place, struct fy_buffer *out)

@@ -2,8 +2,8 @@
 /*
  * HTTP/2 over two descriptors, for the session and for the proxy: nghttp2 does
  * the protocol, these files the bytes. A body is copied once, into its stream's
- * rope (rope.h); its frames take it from there to writev(). Whatever is wrong
- * with what the peer sends ends the stream or the connection, nothing else.
+ * rope (rope.h); its frames take it from there to writev(). Any error in the
+ * peer's bytes ends the stream or the connection, nothing else.
  * Runs in the one thread that owns the connection.
  */
 #include "config.h"
@@ -275,7 +275,7 @@ tell_grant(struct fy_wire_stream *stream)
     return rv == NGHTTP2_ERR_NOMEM ? FY_ERR_NOMEM : FY_OK;
 }
 
-/* Tells nghttp2 what was granted; one WINDOW_UPDATE for many small grants. Where
+/* Tells nghttp2 of grants; one WINDOW_UPDATE for many small grants. Where
  * both have something to send, the one that may sends first: those of requests
  * without a body, stderr, are the first. */
 static int
@@ -317,7 +317,7 @@ fy_wire_full(struct fy_wire *wire)
     wire->full_bytes = 0;
 }
 
-/* Writes what waits. *out_all: nothing waits any more. */
+/* Writes waiting bytes. *out_all: nothing waits any more. */
 static int
 write_out(struct fy_wire *wire, bool *out_all)
 {
@@ -349,8 +349,8 @@ write_out(struct fy_wire *wire, bool *out_all)
 }
 
 /* Frames are made only when those before are written, so that a reset or a
- * grant does not wait behind more than a batch; the batch follows what the
- * descriptor takes. */
+ * grant does not wait behind more than a batch; the size of a batch
+ * follows the descriptor. */
 static int
 write_some(struct fy_wire *wire)
 {

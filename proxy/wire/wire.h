@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection between a session and a proxy: HTTP/2 over two file
- * descriptors, by nghttp2. Both ends use this file; what the requests mean is
- * PROTOCOL.md, spec.h has their bodies.
+ * descriptors, by nghttp2. Both ends use this file; PROTOCOL.md has the
+ * meaning of the requests, spec.h has their bodies.
  *
  * Nothing blocks: the owner polls the descriptors and calls fy_wire_io(). One
  * thread per connection. Callbacks run inside fy_wire_io(); they may call
  * anything here but fy_wire_free().
  *
- * Flow control: what a client receives on a stream waits at the server until
+ * Flow control: bytes for a client's stream wait at the server until
  * fy_wire_grant() opens the window, which is how the output of a stage waits at
  * its proxy until its reader is known. A request may bring the first
  * FY_WIRE_REQUEST_WINDOW bytes of its body unasked, so that a spec costs no
@@ -60,11 +60,11 @@ struct fy_wire_events {
     /* Client: the head of a response. status: 200, 4xx, 5xx. */
     void (*response)(void *context, int32_t stream, void *user, int status,
                      const struct fy_wire_pair *pairs, size_t npairs);
-    /* Bytes of the body; they count against what was granted. */
+    /* Bytes of the body; they count against the grants. */
     void (*data)(void *context, int32_t stream, void *user, const void *bytes,
                  size_t n);
     /* The other side's body is complete (at once for a GET or a response without
-     * one); with trailers, if it sent some. What a client would still send is
+     * one); with trailers, if it sent some. Later bytes of a client are
      * dropped then: the server has said all. */
     void (*end)(void *context, int32_t stream, void *user,
                 const struct fy_wire_pair *trailers, size_t ntrailers);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nghttp2 tells of the peer's frames, and what the owner of the wire is
- * told of it. All of it is untrusted: fields are bounded, order is checked by
- * nghttp2.
+ * Passes the peer's frames from nghttp2 to the owner of the wire. All of it is untrusted:
+ * fields are bounded, order is checked by nghttp2.
  */
 #include "config.h"
 
@@ -84,7 +83,7 @@ ended(struct fy_wire_stream *stream, const struct fy_wire_pair *pairs,
         wire->events.end(wire->context, stream->id, stream->user, pairs,
                          npairs);
     }
-    /* The server is done: nobody reads what the client would still send. */
+    /* The server is done: nobody reads later bytes of the client. */
     if (wire->role == FY_WIRE_CLIENT &&
         (stream->sending == FY_SENDING_BODY ||
          (stream->sending == FY_SENDING_REST && stream->queue.bytes))) {
@@ -221,7 +220,7 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t id,
         wire->events.data) {
         wire->events.data(wire->context, id, stream->user, bytes, n);
     }
-    /* Each stream's window bounds what is on its way; the connection's own
+    /* Each stream's window bounds the bytes on their way; the connection's own
      * never holds anything up. */
     return nghttp2_session_consume_connection(session, n)
                ? NGHTTP2_ERR_CALLBACK_FAILURE

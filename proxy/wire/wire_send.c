@@ -89,7 +89,7 @@ on_frame_length(nghttp2_session *session, uint8_t type, int32_t id,
     return most < FY_WIRE_FRAME_BYTES ? most : FY_WIRE_FRAME_BYTES;
 }
 
-/* nghttp2 asks what the next frame of a body holds. */
+/* nghttp2 asks for the next frame of a body. */
 static ssize_t
 on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
              uint32_t *flags, nghttp2_data_source *source, void *user)
@@ -154,7 +154,7 @@ fy_wire_send_callbacks(nghttp2_session_callbacks *callbacks)
 
 /* ---- requests and responses ---- */
 
-/* A field to be sent: what no header may hold becomes '?'. */
+/* A field to be sent: characters that no header may hold become '?'. */
 static int
 set_field(nghttp2_nv *field, const char *name, const char *value, char *text,
           size_t room, size_t *out_used)
@@ -235,7 +235,7 @@ fy_wire_request(struct fy_wire *wire, const char *path, bool body, void *user,
         pseudo(":authority", "ferry"),
         pseudo(":path", path),
     };
-    /* What is small (signals, stderr) goes before what is large. */
+    /* Small bodies (signals, stderr) go before large ones. */
     nghttp2_priority_spec priority;
     nghttp2_priority_spec_init(&priority, 0, body ? 16 : NGHTTP2_MAX_WEIGHT, 0);
     nghttp2_data_provider provider = {{0}, on_read_body};
@@ -323,7 +323,7 @@ fy_wire_room(const struct fy_wire *wire, int32_t id)
                : 0;
 }
 
-/* nghttp2 may ask again what the next frame holds. */
+/* nghttp2 may ask again for the next frame. */
 static void
 resume(struct fy_wire_stream *stream)
 {

@@ -18,8 +18,8 @@ enum {
     ALONE_LINKS =
         3, /* of /proc/self/task: two of any folder, one for a thread */
     JOINED_NS = 1000 * 1000,
-    JOINED_TRIES = 3, /* without a change: the kernel may still count what was
-                       * joined; the others are the program's */
+    JOINED_TRIES = 3, /* without a change: the kernel may still count joined
+                       * threads; the others are the program's */
 };
 
 typedef int change_fn(int, ...);
@@ -60,7 +60,7 @@ needs_one_thread(long flags)
     return flags & (CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM);
 }
 
-/* Of type 0 the descriptor is not asked what it is of. */
+/* For type 0 the descriptor is not asked. */
 static bool
 enters_alone(long type)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps what calls of an annotated name lead to: lists of bindings that only
+ * Keeps the targets of calls of annotated names: lists of bindings that only
  * grow at their head, without locks, and the stubs that dlsym gives out.
  */
 #include "config.h"
@@ -208,8 +208,8 @@ keep(void *closure)
 }
 
 /*
- * The original of a lazily bound reference to what RTLD_GLOBAL opened, or NULL. *out_stays:
- * from now on it stays; else, where nothing may be asked, the next call asks.
+ * The original of a lazily bound reference to an object that RTLD_GLOBAL opened, or NULL.
+ * *out_stays: from now on it stays; else, where nothing may be asked, the next call asks.
  */
 static void *
 find_global(struct fy_frame *frame, const char *name, bool *out_stays)

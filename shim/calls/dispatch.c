@@ -91,7 +91,7 @@ traps(uint32_t control)
     return (~control & 0x1f80) != 0; /* all masked: bits 7 to 12 set */
 }
 
-/* Control and flags of floating point: what ferry computes is not the program's. */
+/* Control and flags of floating point: ferry's computations are not the program's. */
 static uint32_t
 floating_point(void)
 {
@@ -121,7 +121,7 @@ engine_begin(struct fy_frame *frame)
     fy_inside++;
 }
 
-/* Forgets the accepted call; what its thread had is in *out. */
+/* Forgets the accepted call; *out gets the state of its thread. */
 static void
 accepted_ends(struct fy_quiet *out)
 {
@@ -144,8 +144,8 @@ engine_end(struct fy_frame *frame)
     fy_quiet_end(&quiet);
 }
 
-/* The accepted call will not go on: gives back what it held but mask and cancellation,
- * which come in *out. */
+/* The accepted call will not go on: gives back all that it held but mask and
+ * cancellation, which come in *out. */
 static void
 give_up(struct fy_quiet *out)
 {
@@ -168,7 +168,7 @@ fy_unwound(void)
     fy_quiet_end(&quiet);
 }
 
-/* Unblocks what ferry has blocked, unless the program has set a mask since. */
+/* Unblocks the signals that ferry has blocked, unless the program has set a mask since. */
 static void
 put_mask_back(const struct fy_quiet *quiet)
 {
@@ -248,7 +248,7 @@ is_left(const struct fy_frame *now)
     return true;
 }
 
-/* One call on its way: what the parts on both stacks tell each other. */
+/* One call on its way: shared by the parts on both stacks. */
 struct dispatch {
     struct fy_frame *frame;
     struct fy_record_row *row; /* or NULL */
@@ -449,7 +449,7 @@ count_reason(const struct dispatch *d)
     }
 }
 
-/* The original in place, then what the engine has to say or learn about it. */
+/* Runs the original in place, then the engine's part after it. */
 static void
 run_and_look(struct dispatch *d)
 {

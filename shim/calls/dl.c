@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The C halves of dlopen, dlsym and dlvsym (arch/.../dl.S), and dlclose. A
- * program that asks for an annotated name gets something that behaves as what
- * it asked for, with ferry before it; every other question is passed on as if
+ * program that asks for an annotated name gets an object that behaves as the
+ * one it asked for, with ferry before it; every other question is passed on as if
  * we were not there, the caller's return address included.
  */
 #include "config.h"
@@ -177,7 +177,7 @@ plan_default(struct fy_dl_call *call, uint32_t symbol, const char *name)
         return FY_DL_TAIL;
     }
     call->result = fy_bind_pointer(symbol, global ? global : local);
-    (void)dlerror(); /* as the real one: what was told before is over */
+    (void)dlerror(); /* as the real one: an earlier error is over */
     (void)dlerror();
     return FY_DL_DONE;
 }
@@ -194,7 +194,7 @@ plan_by_caller(struct fy_dl_call *call, uint32_t symbol, const char *name)
         return plan_default(call, symbol, name);
     }
     if (fy_object_at(call->caller, &object) == 0 && object.index == 0) {
-        /* Only the program is before us: what comes after us? */
+        /* Only the program is before us: find the next one after us. */
         void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
         call->result = next ? fy_bind_pointer(symbol, next) : NULL;
         return FY_DL_DONE;

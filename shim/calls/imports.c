@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program may define functions with the names of libc's, count their calls, or end at the
- * first call. Ferry's own objects therefore do not call the functions that the dynamic
- * linker finds for them, which are the program's, but those of the library that they were
- * linked with, in the version that they say. Exceptions: functions for memory, because ferry
- * frees some that libc has allocated by the program's malloc(); and programs with a
- * runtime that has to know every thread of the process. Before main, then any thread,
- * any handler, vfork children.
+ * A program may define functions with the names of libc's, count their calls, or end at
+ * the first call. Ferry's own objects therefore do not call the functions that the
+ * dynamic linker finds for them, which are the program's, but those of the library that
+ * they were linked with, in the version that they say. Exceptions: functions for memory,
+ * because ferry frees some that libc has allocated by the program's malloc(); and
+ * programs with a runtime that has to know every thread of the process. Before main, then
+ * any thread, any handler, vfork children.
  */
 #include "config.h"
 
@@ -146,7 +146,8 @@ enum {
     MAX_LED = 8
 };
 struct led {
-    struct fy_object objects[MAX_LED]; /* the engine, and what came with it */
+    struct fy_object
+        objects[MAX_LED]; /* the engine, and objects that came with it */
     unsigned count;
     uint64_t mark;
 };

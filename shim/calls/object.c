@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the symbol tables of loaded objects in place (object.h). Written
- * against the ELF gABI and the GNU hash section; trusts what the dynamic
- * linker has already accepted and relocated.
+ * against the ELF gABI and the GNU hash section; trusts tables that the
+ * dynamic linker has already accepted and relocated.
  */
 #include "config.h"
 
@@ -420,7 +420,7 @@ fy_object_needs(const struct fy_object *object, const struct fy_object *other)
 uint32_t
 fy_object_undefined(const struct fy_object *object)
 {
-    /* The GNU table hashes what is defined, and sorts it to the end. */
+    /* The GNU table hashes defined symbols, and sorts them to the end. */
     if (object->gnu_hash) {
         return object->gnu_hash[1];
     }

@@ -63,7 +63,7 @@ const struct fy_object *fy_object_startup(unsigned *out_n);
  * Walks as fy_object_each() does, but visits the objects behind ferry's first
  * and takes no lock, so that it can be called where another process or thread
  * may hold the lock for ever: the visitor must stop at an object that was
- * there before main. `out' has only what fy_object_symbol() needs, the soname,
+ * there before main. `out' has only the fields that fy_object_symbol() needs, the soname,
  * and the index: 0 for the program alone.
  */
 int fy_object_each_early(fy_object_visit *visit, void *closure);

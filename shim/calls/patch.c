@@ -16,7 +16,7 @@ enum {
     MAX_DEEP = 64,
 };
 
-/* Dynamic sections of what RTLD_DEEPBIND opened; of the last
+/* Dynamic sections of objects that RTLD_DEEPBIND opened; of the last
  * 64. Another object may have come there since. */
 static const void *deep_objects[MAX_DEEP];
 static unsigned deep_count;
@@ -89,7 +89,7 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
     if (fy_names_find(weak->name) == FY_NIL) {
         return 0;
     }
-    /* Only what was bound to us; lazily bound ones are not tested for null. */
+    /* Only slots that were bound to us; lazily bound ones are not tested for null. */
     if (!fy_is_thunk((const void *)*(const uintptr_t *)slot)) {
         return 0;
     }
@@ -125,12 +125,12 @@ fy_patch_start(void)
 struct late {
     struct fy_object object;
     struct fy_writer writer;
-    struct fy_object root; /* what dlopen was asked for */
+    struct fy_object root; /* the object that dlopen was asked for */
     bool deep;             /* RTLD_DEEPBIND */
     /* A name is in several slots, one after the other: the last look-up. */
     uint32_t row;
     void *original;
-    bool global; /* by what RTLD_GLOBAL opened */
+    bool global; /* by objects that RTLD_GLOBAL opened */
 };
 
 /* Our replacement for one of libc's questions to the dynamic linker, or NULL. */
@@ -233,10 +233,10 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     return 0;
 }
 
-/* ---- what one dlopen brought ------------------------------------------------ */
+/* ---- objects of one dlopen ------------------------------------------------ */
 
 /*
- * The new objects among the root and what it needs. They are relocated, and
+ * The new objects among the root and its dependencies. They are relocated, and
  * stay while the root is open; about others that are new we do not know either:
  * another thread may be loading or unloading them just now.
  */

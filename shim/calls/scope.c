@@ -2,7 +2,7 @@
 /*
  * Finds the original of a name as the dynamic linker would for some caller:
  * first the objects of the start, in load order (that is the order of the
- * global scope), then what came later with RTLD_GLOBAL, then the caller and its
+ * global scope), then those that came later with RTLD_GLOBAL, then the caller and its
  * dependencies, breadth first. Reads the loaded objects; opens none, and takes
  * no lock that a constructor may hold.
  */
@@ -157,8 +157,8 @@ fy_scope_local(const struct fy_object *root, const char *name)
 
 /* ---- everything global ------------------------------------------------------------ */
 
-/* Dynamic sections of what was opened with RTLD_GLOBAL, in that order; NULL: of what has
- * gone. Written under fy_lock(). */
+/* Dynamic sections of objects that were opened with RTLD_GLOBAL, in that order; NULL: of
+ * one that has gone. Written under fy_lock(). */
 static const void *global_roots[MAX_GLOBAL];
 static unsigned global_count; /* more than MAX_GLOBAL: not all are known */
 static unsigned global_notes; /* calls of note_global() */
@@ -228,7 +228,7 @@ fy_bind_forget_global(void)
 {
     unsigned before;
     bool again;
-    do { /* what was opened meanwhile may be where another has gone */
+    do { /* an object opened meanwhile may be where another has gone */
         before = __atomic_load_n(&global_notes, __ATOMIC_ACQUIRE);
         uint64_t gone = find_gone();
         if (!gone || !fy_lock()) {

@@ -9,10 +9,10 @@
  *         -> unknown caller    -> fy_bind_call()     finds the original
  *         -> predicate says yes -> fy_dispatch()     asks the engine
  *
- * Rules of this folder: nothing here exits,
- * prints, allocates with malloc or changes errno; no lock is held while foreign code runs; what other threads
- * may read is published whole and never changed; every function is safe from
- * any thread and after fork. Only fy_engine() loads anything.
+ * Rules of this folder: nothing here exits, prints, allocates with malloc or changes
+ * errno; no lock is held while foreign code runs; data that other threads may read is
+ * published whole and never changed; every function is safe from any thread and after
+ * fork. Only fy_engine() loads anything.
  */
 #ifndef FERRY_SHIM_CALLS_SHIM_H
 #define FERRY_SHIM_CALLS_SHIM_H
@@ -293,8 +293,8 @@ FY_HIDDEN bool fy_is_thunk(const void *address);
 /* Makes the preloaded object call the functions of the library that it was linked with,
  * whatever the program defines. Called by the constructor before all else. */
 FY_HIDDEN void fy_imports_start(void);
-/* Makes the engine, and the libraries that it needs and that came after the mark, call such
- * functions, too. */
+/* Makes the engine, and the libraries that it needs and that came after the mark, call
+ * such functions, too. */
 FY_HIDDEN void fy_imports_lead(const struct fy_object *engine, uint64_t mark);
 /* Finds and stores the function of a slot of the PLT, for imports.S; NULL: the dynamic
  * linker has to find and store the function. No lock, no libc. */

@@ -5,7 +5,7 @@
  * declined run on the caller's. Where the caller's is the thread's own and large, only
  * the vector registers are kept on ferry's, and the call is decided and run on the
  * caller's: handlers may come meanwhile, and one that stops the thread for a garbage
- * collector takes what lies from its frame to the end of that stack for roots.
+ * collector takes all words from its frame to the end of that stack for roots.
  *
  * There are as many as calls at the same time, and up to HOMES as many as living
  * threads that have called: a thread finds its own free, and asks the kernel for
@@ -118,13 +118,13 @@ claim(struct fy_own_stack *own, struct fy_frame *frame)
     frame->own = own;
     if (!__atomic_compare_exchange_n(&own->frame, &user, frame, false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        frame->own = NULL; /* a handler changed to what took it */
+        frame->own = NULL; /* a handler changed the stack that took it */
         return false;
     }
     return true;
 }
 
-/* By hand: dlsym() would leave what dlerror() says, and its memory. */
+/* By hand: dlsym() would leave a text for dlerror(), and its memory. */
 static void
 find_watcher(void)
 {

@@ -223,7 +223,7 @@ redirect_dynamic(struct fy_build *job)
     }
 }
 
-/* Slots and pool: more zeroed memory after what libferry.so has of it. */
+/* Slots and pool: more zeroed memory after libferry.so's own. */
 static void
 place_slots(struct fy_build *job)
 {
@@ -399,7 +399,7 @@ fy_preload_sum(int file, uint64_t bytes, uint64_t *out)
     return 0;
 }
 
-/* The sum of what was written, after it: the loader never looks there. */
+/* The sum of the written bytes, after them: the loader never looks there. */
 static int
 write_sum(int file, size_t bytes)
 {

@@ -39,8 +39,8 @@ read_at(long file, uint64_t from, void *to, size_t bytes)
            (long)bytes;
 }
 
-/* The segment with the name of a program's dynamic linker. Inlined, like what
- * follows: a handler's stack has little room below the wrappers. */
+/* The segment with the name of a program's dynamic linker. Inlined, like the
+ * next functions: a handler's stack has little room below the wrappers. */
 static inline __attribute__((always_inline)) bool
 find_linker(long file, const struct fy_head *head, Elf64_Phdr *out)
 {
@@ -56,7 +56,8 @@ find_linker(long file, const struct fy_head *head, Elf64_Phdr *out)
         } else if (!read_at(file, from, out, sizeof *out)) {
             return false;
         }
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): read_at() fills it */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): read_at()
+         * fills it */
         if (out->p_type == PT_INTERP) {
             return out->p_filesz > 0;
         }
@@ -92,7 +93,7 @@ is_foreign(long file, bool linker, const struct fy_head *head)
     return !is_glibc(u.name);
 }
 
-/* The path may lie in what is overwritten. */
+/* The path may lie in the overwritten memory. */
 static __attribute__((noinline)) void
 read_one(int dir, const char *path, struct fy_head *out)
 {

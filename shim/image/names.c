@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The symbol table of the preload object: the symbols of libferry.so under
- * their old numbers (its relocations name them), then what it exports once
+ * their old numbers (its relocations name them), then its exports once
  * more and every annotated name, sorted as the GNU hash table wants it.
  */
 #include "config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrappers of exec. All lead to exec_planned(): the stub first, if the plan
- * has one, then what the program asked for, by the original of its kind, which
+ * has one, then the program that was asked for, by the original of its kind, which
  * searches PATH, falls back to a shell and sets errno as it always did. Nothing
  * here returns after a success, so nothing is freed then: the memory is either
  * gone or, in a vfork child, on a stack that the parent gets back.
@@ -82,7 +82,7 @@ exec_planned(enum kind kind, const struct fy_target *target, char *const argv[],
     *error = saved;
     int result = call(kind, target, argv, environment);
     if (env_room && *error == E2BIG) {
-        /* Perhaps only what we have added is too much. */
+        /* Perhaps only ferry's additions are too much. */
         *error = saved;
         result = call(kind, target, argv, envp);
     }

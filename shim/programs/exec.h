@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exec half of libferry.so: every way to start a program goes through here,
- * so that it gets back what start/start.c has hidden from this one, and so that an
+ * The exec half of libferry.so: every way to start a program goes through here, so that
+ * it gets back the variables that start/start.c has hidden from this one, and so that an
  * annotated command that could touch a mount becomes a stub.
  *
- *   wrapper -> fy_plan_make()   what is started, with which environment
+ *   wrapper -> fy_plan_make() program and environment
  *           -> original(stub)   only when the plan has one; if that fails, and
  *           -> original(path)   always: its result and errno are the program's
  *

@@ -29,7 +29,7 @@
 
 enum {
     STUB_ARGUMENTS = 3,     /* stub, socket, path */
-    SPARE_BYTES = 64 << 10, /* between what we count and what the kernel does */
+    SPARE_BYTES = 64 << 10, /* between ferry's count and the kernel's */
     PAGE_BYTES = 4096,
     FEW_BYTES = 2 << 10,   /* on any stack */
     MANY_BYTES = 64 << 10, /* on the main thread's */
@@ -53,12 +53,12 @@ executable(const char *path)
     return result == 0;
 }
 
-/* ---- what the kernel would refuse ------------------------------------------------ */
+/* ---- refusals of the kernel ----------------------------------------------------- */
 
 /*
- * Asks the kernel for the byte. It copies a mask before it looks at what is to be done with
- * it, and takes 0 for none. Valgrind would complain of the latter, and of words of which
- * the program has written a part; some containers forbid the call that valgrind allows.
+ * Asks the kernel for the byte. It copies a mask before it looks at the operation, and
+ * takes 0 for none. Valgrind would complain of the latter, and of words of which the
+ * program has written a part; some containers forbid the call that valgrind allows.
  */
 static bool
 faults(uintptr_t at)
@@ -259,7 +259,7 @@ fy_plan_environment(const struct fy_plan *plan, void *room)
 /*
  * stat(2): only calls that programs make at their start, too, for those who
  * let no others through. 0 or a negative error number. NULL: dir itself. Its
- * frame is not to lie below what comes next: a handler's stack may be small.
+ * frame is not to lie below the next ones: a handler's stack may be small.
  */
 static __attribute__((noinline)) int
 look(int dir, const char *path, int flags, unsigned *out_mode)

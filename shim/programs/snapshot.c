@@ -3,7 +3,7 @@
  * The session's snapshot (common/snapshot.h) as this process sees it: mapped at
  * the first exec that wants it, checked once as a whole. A file that is missing,
  * short or not of this version is no session. System calls only: a vfork child
- * may be the first to come here, and what it maps its parent keeps.
+ * may be the first to come here, and its parent keeps the mapping.
  */
 #include "config.h"
 
@@ -81,7 +81,7 @@ is_valid(const struct fy_snapshot *snapshot, uint64_t bytes)
 }
 
 /*
- * A process may outlive its run, and what is given to its children names a
+ * A process may outlive its run, and variables of its children name a
  * folder that is gone, which anybody may make again in /tmp.
  */
 static bool

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrappers of posix_spawn and its relatives. The call fails, or does not,
- * with what the original says of the program; a stub that cannot be started is
+ * as the original does for the program; a stub that cannot be started is
  * as if it had never been tried.
  */
 #include "config.h"

@@ -90,10 +90,10 @@ is_below(const struct fy_snapshot *snapshot, const char *path)
 }
 
 /*
- * By name: parts of a mount may have other devices, or none that tells, and what
- * a command is to create has none yet. A working folder above a mount leads to it
- * by the rest of the mount's path. What has a longer name is told by its device
- * only, for the sake of small stacks.
+ * By name: parts of a mount may have other devices, or none that tells, and a file that a
+ * command is to create has none yet. A working folder above a mount leads to it by the
+ * rest of the mount's path. A path with a longer name is told by its device only, for the
+ * sake of small stacks.
  */
 static __attribute__((noinline)) bool
 folder_leads(const struct fy_snapshot *snapshot, char *const argv[])

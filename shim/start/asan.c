@@ -4,7 +4,7 @@
  * where another one is preloaded. The check is meant for programs without it
  * in front of libc; ours is in front of both and takes no function that libasan
  * does. So the option is set that its manual has for this, by the function its
- * runtime asks; what ASAN_OPTIONS says counts more, as ever. A program that
+ * runtime asks; ASAN_OPTIONS counts more, as ever. A program that
  * defines the function itself keeps its own.
  */
 #include "config.h"

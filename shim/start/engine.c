@@ -127,7 +127,7 @@ published(void)
     return engine;
 }
 
-/* And may be told: what it would do about it a filter may not let through. */
+/* And may be told: a filter may refuse the engine's system calls. */
 static bool
 is_ready(void)
 {
@@ -143,8 +143,8 @@ fy_engine_is_settled(void)
 }
 
 /*
- * Around what the engine is told outside of calls: it takes locks, so no handler
- * of the program runs meanwhile, and what it calls in turn is not looked at.
+ * Around messages to the engine outside of calls: it takes locks, so no handler
+ * of the program runs meanwhile, and its own calls are not looked at.
  */
 static void
 tell_begin(struct fy_quiet *quiet)
@@ -232,7 +232,7 @@ fy_engine(void)
     fy_quiet_begin(&quiet);
     if (claim(&engine_state)) {
         __atomic_store_n(&engine_loader, getpid(), __ATOMIC_RELEASE);
-        fy_inside++; /* what its constructors call is not ours to judge */
+        fy_inside++; /* calls of its constructors run as they are */
         engine = load();
         fy_inside--;
         fy_debug(CALLS, engine ? "the engine is loaded"

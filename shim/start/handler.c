@@ -5,8 +5,8 @@
  * Nobody keeps a record of that: a handler shows by the kernel's frame on the
  * stack, which begins with the address that the handler returns to. An old frame
  * may lie in a buffer that nobody has filled; so a signal with a handler must also
- * be blocked, or have one that does not block it (SA_NODEFER). What is in doubt is
- * a handler.
+ * be blocked, or have one that does not block it (SA_NODEFER). A doubtful case
+ * counts as a handler.
  */
 #include "config.h"
 

@@ -164,7 +164,7 @@ fy_linker_error_back(void *program)
     }
     if (*error) {
         (void)dlerror();
-        (void)dlerror(); /* what was told is freed */
+        (void)dlerror(); /* the answer is freed */
     }
     if (program) {
         *error = program;

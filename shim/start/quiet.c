@@ -44,6 +44,6 @@ fy_quiet_end(const struct fy_quiet *quiet)
 {
     fy_linker_error_back(quiet->linker_error);
     pthread_setcancelstate(quiet->cancel, NULL);
-    /* Last: what waited may leave for ever from here. */
+    /* Last: a waiting handler may leave for ever from here. */
     pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
 }

@@ -30,7 +30,7 @@ unsigned long fy_start_phnum;
 
 /*
  * Copies: programs overwrite their environment (setproctitle). Small enough to
- * stay, with what the constructor sets, on the page that relocation has already
+ * stay, with the constructor's variables, on the page that relocation has already
  * made ours (this file is linked first).
  */
 static char text_room[1400];

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the connection breaks after bytes of a command that only reads were
- * delivered, or they cannot be written: the original runs here as a child, its
- * output is compared with what was delivered, and only what lies behind that
- * goes out. If it differs, the command ends with an error: it never delivers a
- * mixture.
+ * When the connection breaks after bytes of a command that only reads were delivered, or
+ * they cannot be written: the original runs here as a child, its output is compared with
+ * the delivered bytes, and only the rest goes out. If it differs, the command ends with
+ * an error: it never delivers a mixture.
  */
 #include "config.h"
 
@@ -54,7 +53,7 @@ start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
     /* An inherited SIG_IGN would take the status away. */
     struct sigaction before, normal = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGCHLD, &normal, &before);
-    /* A signal that comes now is for the child; there it does what it does to
+    /* A signal that comes now is for the child; it does to the child as to
      * the command. */
     sigset_t all, mask;
     (void)sigfillset(&all);
@@ -119,7 +118,7 @@ has_ended(pid_t child)
 }
 
 /* As stub_write(). But a command that a signal ended waits for no reader: once
- * the child is gone by one, or before it came, what has no room goes with it. -1:
+ * the child is gone by one, or before it came, bytes without room go with it. -1:
  * so it was. */
 static int
 write_of_child(int fd, const char *at, size_t n, pid_t child)

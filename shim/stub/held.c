@@ -3,8 +3,8 @@
  * Output that waits for its reader. A command that is blocked in write(2) is
  * ended by a signal at once; its stub must not sit in write(2) itself by then,
  * or the word that the signal ended the command lies unread behind the bytes.
- * So once a signal was passed on, what cannot be written at once waits here:
- * at most FY_STUB_WINDOW_BYTES and what belongs to them.
+ * So once a signal was passed on, bytes that cannot be written at once wait
+ * here: at most FY_STUB_WINDOW_BYTES and their heads.
  */
 #include "config.h"
 

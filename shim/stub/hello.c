@@ -100,7 +100,7 @@ read_signals(struct fy_stub_hello *hello)
     }
 }
 
-/* False when the kernel does not say what the command would be given. */
+/* False when the kernel does not show the command's arguments. */
 static bool
 fill(struct fy_stub_hello *hello)
 {
@@ -206,7 +206,7 @@ connect_to(const char *path)
         return -1;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever);
-    /* It is given our descriptors and says what we write. */
+    /* It is given our descriptors and decides about our output. */
     struct ucred peer;
     socklen_t n = sizeof peer;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||

@@ -29,12 +29,12 @@ struct service {
     bool running;        /* RUN came: the original is not an option any more */
     bool stdin_told;     /* READABLE was sent, or stdin is no pipe */
     bool reads_stdin;    /* and it has not ended */
-    bool keeps_stdin;    /* what is read is kept: spool.c */
+    bool keeps_stdin;    /* bytes that are read are kept: spool.c */
     uint32_t pipes;      /* of enum fy_stub_pipes */
     bool full;           /* no more can be kept, and the session knows */
     int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
-    uint64_t place; /* of what comes for stderr: late.c */
+    uint64_t place; /* of bytes for stderr: late.c */
     uint32_t credit_bytes;
     size_t used; /* bytes of `room', from its start */
 };
@@ -121,7 +121,7 @@ place_input(const struct service *service, int64_t bytes)
     }
 }
 
-/* Stdin is again what it was when the command began. */
+/* Stdin is again as it was when the command began. */
 static void
 restore_input(const struct service *service)
 {
@@ -148,8 +148,8 @@ write_held(struct service *service, bool waits)
 static void deliver(struct service *service, int fd, const char *bytes,
                     uint32_t n);
 
-/* Writes what was kept of stderr, as far as its place is reached or all. What
- * outlives its reader reaches every place. */
+/* Writes kept bytes of stderr, as far as their place is reached or all. A
+ * command that outlives its reader reaches every place. */
 static void
 deliver_late(struct service *service, bool all)
 {
@@ -164,7 +164,7 @@ deliver_late(struct service *service, bool all)
     }
 }
 
-/* write(2) as far as the place of what was kept of stderr. */
+/* write(2) as far as the place of the kept bytes of stderr. */
 static int
 write_to_place(struct service *service, int fd, const char **at, size_t *n)
 {
@@ -250,7 +250,7 @@ end_broken(const struct service *service, const struct fy_stub_exit *how)
     }
 }
 
-/* The last word. What ended by a signal has written no more than it could. */
+/* The last word. A command that ended by a signal has written no more than it could. */
 static void
 end(struct service *service, const struct fy_stub_exit *how)
 {
@@ -263,8 +263,8 @@ end(struct service *service, const struct fy_stub_exit *how)
         stub_signals_deliver();
     } else if (how->signal == 0 &&
                (stub_held_fd() >= 0 || outputs[1].error || outputs[2].error)) {
-        /* It ended before the signal came: there, not here, where what it
-         * wrote is still on its way, as it would be within the command. */
+        /* It ended on its host before the signal came; its output is
+         * still on its way, as it would be within the command. */
         stub_signals_deliver();
         write_held(service, true);
     }

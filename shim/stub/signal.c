@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals of ferry-stub: while the command runs elsewhere they go there, and
- * what comes of them comes back. Signals that the kernel raises for what the
- * stub itself does (SIGTTIN, SIGTTOU, SIGXFSZ) keep their effect: it is the one
- * that reads and writes. SIGPIPE that its own write(2) raises is dropped: the stub ends
- * by it later, since the reader may have died of a signal of the whole group, which
- * comes after it. Another process's SIGPIPE is passed on.
- * Ignored signals stay ignored, blocked ones blocked.
+ * Signals of ferry-stub: while the command runs elsewhere they go there, and their effect
+ * comes back. Signals that the kernel raises for acts of the stub itself (SIGTTIN,
+ * SIGTTOU, SIGXFSZ) keep their effect: it is the one that reads and writes. SIGPIPE that
+ * its own write(2) raises is dropped: the stub ends by it later, since the reader may
+ * have died of a signal of the whole group, which comes after it. Another process's
+ * SIGPIPE is passed on. Ignored signals stay ignored, blocked ones blocked.
  */
 #include "config.h"
 

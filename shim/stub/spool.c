@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-    MEMORY_BYTES = 256 << 10, /* no file for what most commands get */
+    MEMORY_BYTES = 256 << 10, /* no file for the input of most commands */
     LARGEST_BYTES = 1 << 30,  /* of the file; README.md names it */
 };
 

@@ -63,7 +63,7 @@ int fy_mount_end(const char *folder, bool lazy, bool force);
 /*
  * Finds the mount of ferry on that folder, of which no file is looked at.
  * FY_ERR_NOENT: nothing is mounted there; FY_ERR_INVALID: something else,
- * out->type says what; FY_ERR_IO: there is no such folder, errno says why.
+ * of out->type; FY_ERR_IO: there is no such folder, errno says why.
  */
 int fy_mount_find(const char *folder, struct fy_mount *out) FY_MUST_CHECK;
 

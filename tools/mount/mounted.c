@@ -185,7 +185,7 @@ fy_mount_report(const char *folder, int *out_status)
     return true;
 }
 
-/* One line: where it is, and what is seen of it. */
+/* Prints one line: its place and state. */
 static void
 print_mount(const struct fy_mount *mount)
 {

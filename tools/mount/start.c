@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts ferry-mount and waits until the mount answers or cannot be had. What an earlier
- * mount has lost is said first.
+ * Starts ferry-mount and waits until the mount answers or cannot be had. Losses of an
+ * earlier mount are told first.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ enum {
     WORDS = 12,
 };
 
-/* The words of ferry-mount's command line, and what they point into. */
+/* The words of ferry-mount's command line, and the buffers they point into. */
 struct words {
     const char *argv[WORDS];
     unsigned n;
@@ -182,7 +182,7 @@ tell_all_lost(void)
 
 /*
  * Waits for the program that mounts, which ends when the mount answers. A signal for this
- * process ends it and what it has started.
+ * process ends it and all that it has started.
  */
 static int
 wait_ready(const struct fy_mount_request *request, pid_t pid,

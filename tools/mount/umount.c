@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry umount: asks the mount's process to deliver what is outstanding and to end; takes
- * the folder from the kernel where no process serves it, and with --force always. Looks at
- * no file of the mount, which may not answer.
+ * ferry umount: asks the mount's process to deliver outstanding writes and to end; takes
+ * the folder from the kernel where no process serves it, and with --force always. Looks
+ * at no file of the mount, which may not answer.
  */
 #include "config.h"
 
@@ -189,7 +189,7 @@ is_mounted(const char *folder, const struct fy_mount *mount)
     return mounted;
 }
 
-/* After it was told to end: what does not, is killed. */
+/* After it was told to end: a process that does not is killed. */
 static void
 end_process(pid_t pid)
 {

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum kind {
-    NOTHING, /* of fstab and mount(8), or what a mount of ferry always is */
+    NOTHING, /* of fstab and mount(8), or always true of a mount of ferry */
     KERNEL,  /* passed on to mount(2) */
     YES,     /* the flag `at' is set */
     NO,      /* it is not */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several processes on one card. Whoever needs more than he can get says so and
- * waits a little; whoever is idle then gives back what he has, and whoever is
- * busy, what is beyond his share, when his call is over. A thread per device
+ * waits a little; an idle process then gives back all that it has, and a busy
+ * one all beyond its share, when its call is over. A thread per device
  * sleeps until another process asks or a call begins, and returns all memory when
  * no call has come for a while: an idle program makes no calls that could look.
  */
@@ -68,12 +68,12 @@ cuda_budget_limit(struct cuda_memory *m, uint64_t usable)
     if (view.wanted_bytes == 0) {
         return usable;
     }
-    /* What is fair is left to this one, too. */
+    /* A fair share is left to this process, too. */
     uint64_t own = usable < view.fair_bytes ? usable : view.fair_bytes;
     return left > own ? left : own;
 }
 
-/* Gives back what others want and this process need not have. */
+/* Gives back memory that others want and this process need not have. */
 static void
 serve(struct cuda_device *device)
 {
@@ -262,7 +262,7 @@ cuda_budget_claim(struct cuda_device *device, uint64_t bytes,
         if (!in_vain) {
             m->claimed_bytes =
                 fair > m->claimed_bytes ? fair : m->claimed_bytes;
-            cuda_budget_tell(m); /* says what is wanted */
+            cuda_budget_tell(m); /* says how much is wanted */
         }
         pthread_mutex_unlock(&m->lock);
         if (in_vain || view.surplus_bytes == 0 || usable(device) >= fair) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA device: opening, errors and the end. Nothing here may stop the
- * program: every trouble is a status, and the original runs. Long because what
- * is opened and how it ends are read together.
+ * program: every trouble is a status, and the original runs. Long because
+ * opening and end are read together.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 enum {
     EXIT_WAIT_SECONDS = 2,
     LOADER_SECONDS = 1,
-    CAPTURE_SHIFT = 4, /* above what pthread_setcancelstate() takes */
+    CAPTURE_SHIFT = 4, /* above the values of pthread_setcancelstate() */
 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,7 +30,7 @@ static bool off;                /* a context has failed in this process */
 static bool exiting;
 static unsigned next_unit;
 
-/* Why the last open() of this thread failed; what error_text() has shown. */
+/* Why the last open() of this thread failed; the text that error_text() has shown. */
 static __thread char shown[FY_CUDA_TEXT_BYTES];
 
 bool
@@ -307,7 +307,7 @@ close_context(struct cuda_device *device)
     }
 }
 
-/* What needs no driver. */
+/* The part that needs no driver. */
 static struct cuda_device *
 device_new(void)
 {
@@ -566,7 +566,7 @@ cuda_resolve(struct fy_device *base, const char *name)
     bool loaded = false;
     void *function = NULL;
     int cancel;
-    /* A dead device answers, too: its operations then say what is wrong. */
+    /* A dead device answers, too: its operations then report the error. */
     if (!cuda_is_ours(device) || __atomic_load_n(&exiting, __ATOMIC_RELAXED)) {
         return NULL;
     }

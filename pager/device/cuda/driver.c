@@ -69,7 +69,7 @@ resolve(void *library)
     return 0;
 }
 
-/* What cuInit or the count of devices says, in the user's terms. */
+/* The error of cuInit or of the count of devices, in the user's terms. */
 static int
 refuse_init(int result)
 {

@@ -198,7 +198,7 @@ int cuda_kernel(struct fy_device *device,
 void cuda_kernels_end(struct cuda_device *device, bool unload);
 
 /* launch.c */
-/* Counts what launches of a new stream will need for themselves. */
+/* Counts the memory that launches of a new stream will need for themselves. */
 void cuda_launch_begin(struct fy_stream *stream);
 /* Frees the workspace of an idle stream. */
 void cuda_launch_drop_workspace(struct fy_stream *stream);

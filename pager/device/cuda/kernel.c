@@ -31,7 +31,7 @@ struct cuda_kernel {
     char entry[];
 };
 
-/* What is asked of the thread. */
+/* A request to the thread. */
 struct job {
     struct cuda_device *device;
     const struct fy_kernel_program *program;
@@ -57,7 +57,7 @@ driver_trouble(struct cuda_device *device, const char *what, int result,
     return status;
 }
 
-/* Whether the kernel takes what is going to be passed, where a driver tells. */
+/* Whether the kernel takes the arguments that will be passed, where a driver tells. */
 static int
 check_parameters(const struct cuda_device *device,
                  const struct fy_kernel_program *program,
@@ -195,7 +195,7 @@ find(struct cuda_device *device, const struct fy_kernel_key *key,
     return kernel;
 }
 
-/* Whether it was asked for before; *status is what came of it. */
+/* Whether it was asked for before; *status is its result. */
 static bool
 find_known(struct job *job, int *status)
 {

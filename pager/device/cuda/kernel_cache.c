@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of kernels on disk: one file each, named by what it was made from. A
+ * Images of kernels on disk: one file each, named by a hash of its source. A
  * file is believed only when it is ours and says by its hash that it is whole;
  * it gets its name when it is complete. Whatever goes wrong, the kernel is just
- * compiled again. Whoever adds one drops what nobody has used for long, and
+ * compiled again. Whoever adds one drops images that nobody has used for long, and
  * the oldest ones of too many. Runs in host programs: no signal, no output, no
  * errno.
  */
@@ -29,7 +29,7 @@
 enum {
     MAX_IMAGE_BYTES = 64 << 20,
     MAX_FOLDER_BYTES = 64 << 20, /* of all images; the newest one may be more */
-    MAX_FILES = 4096,            /* looked at; what is beyond them goes */
+    MAX_FILES = 4096,            /* looked at; further ones go */
     UNUSED_SECONDS = 30 * 24 * 3600,
     USED_SECONDS = 24 * 3600 /* how exactly it is noted when one was used */
 };
@@ -77,7 +77,7 @@ hash_image(const void *image, size_t bytes, unsigned char *out)
     fy_sha256_end(&hash, out);
 }
 
-/* ---- what nobody needs any more ---- */
+/* ---- images that nobody needs any more ---- */
 
 struct old_file {
     char name[2 * FY_KERNEL_KEY_BYTES + 1];
@@ -155,7 +155,7 @@ read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
     unsigned char hash[FY_KERNEL_KEY_BYTES];
     struct head head;
     struct stat status;
-    /* What others can write is not run. */
+    /* A file that others can write is not run. */
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         status.st_uid != geteuid() || (status.st_mode & 022) != 0 ||
         fy_read_whole(fd, &head, sizeof head) ||

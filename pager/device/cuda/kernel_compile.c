@@ -154,7 +154,7 @@ fy_kernel_key(const struct fy_kernel_program *program,
     fy_sha256_end(&hash, out->bytes);
 }
 
-/* What the compiler said (malloc); NULL: nothing that can be had. */
+/* Returns the compiler's messages (malloc); NULL: none can be had. */
 static char *
 take_log(int driver_version, program_handle handle)
 {

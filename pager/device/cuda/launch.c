@@ -14,7 +14,8 @@
 
 enum {
     MAX_ARGS = 256,
-    CUBLAS_WORKSPACE_BYTES = 32 << 20, /* what Hopper's kernels can use */
+    CUBLAS_WORKSPACE_BYTES = 32
+                             << 20, /* the size that Hopper's kernels can use */
     LEAST_MEMORY_BYTES = 8 * CUBLAS_WORKSPACE_BYTES,
     WORKSPACES_IN_MEMORY = 64, /* one is at most that part of all */
     INFO_BYTES = 256,
@@ -137,7 +138,7 @@ free_launch:
     return status;
 }
 
-/* What a library answered, as a status of the device. */
+/* A library's answer as a status of the device. */
 int
 cuda_library_status(struct cuda_device *device, enum fy_cuda_library library,
                     int status)
@@ -250,7 +251,7 @@ cuda_launch_drop_workspace(struct fy_stream *s)
     }
 }
 
-/* What the size call said. */
+/* The answer of the size call. */
 static int
 get_workspace(struct fy_stream *s, const struct cuda_launch *launch)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library is loaded once for the process and never unloaded: the program may
- * use the same one, and what it loads later by the same name is what ferry has
- * loaded. So the program's own comes first: loaded, else beside its packages; then
- * the loader's places, then the others of places.c. Of one place the newest
- * major wins that the driver is new enough for.
+ * A library is loaded once for the process and never unloaded: the program may use the
+ * same one, and a later load by the same name gets ferry's copy. So the program's own
+ * comes first: loaded, else beside its packages; then the loader's places, then the
+ * others of places.c. Of one place the newest major wins that the driver is new enough
+ * for.
  */
 #include "config.h"
 
@@ -170,7 +170,7 @@ fy_cuda_function_why(const char *name, char why[FY_CUDA_TEXT_BYTES])
     }
 }
 
-/* What every handle of these libraries can do. */
+/* Functions that every handle of these libraries has. */
 struct handle_functions {
     int (*create)(void **handle);
     int (*destroy)(void *handle);

@@ -2,7 +2,7 @@
 /*
  * Whether the process's limits leave room for a card beside the program. A driver
  * reserves addresses for all memory there is, and starts threads, as ferry does;
- * what they take of a small allowance the program misses later, when it is no longer
+ * the program later misses their part of a small allowance, when it is no longer
  * ferry's to say no: its threads do not start, its files do not open.
  */
 #include "config.h"

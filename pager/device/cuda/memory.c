@@ -17,7 +17,8 @@
 
 enum {
     LEAST_BYTES = 16 << 20, /* of a default */
-    BLOCK_PART = 4, /* of what is free: a block stays as long as the device */
+    BLOCK_PART =
+        4, /* of the free memory: a block stays as long as the device */
     MOST_CHUNK_BYTES = 64 << 20,
     CHUNKS_WANTED = 64, /* at least, where they can be so small */
     ADDRESSES = 2,      /* for each byte, against gaps that are too small */

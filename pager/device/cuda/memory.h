@@ -68,7 +68,7 @@ int cuda_memory_take(struct cuda_device *device, uint64_t bytes, bool kept,
 /* Work on it has run. */
 void cuda_memory_release(struct cuda_device *device, uint64_t address,
                          bool kept);
-/* Keeps or frees room for what will be taken later. */
+/* Keeps or frees room for later requests. */
 void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 
 /* Bytes that calls can have in all by now. The context is current. */

@@ -2,8 +2,8 @@
 /*
  * Pieces follow the device's order of axes, so that a piece of a packed tile is
  * one transfer. Triangles are cut into rectangles around their declared
- * elements; what such a rectangle holds besides belongs to the tile's buffer
- * and is set to zero there (never touched in host memory).
+ * elements; other elements of such a rectangle belong to the tile's buffer
+ * and are set to zero there (never touched in host memory).
  */
 #include "config.h"
 
@@ -50,8 +50,8 @@ clamp(__int128 v, int64_t least, int64_t most)
 }
 
 /*
- * Shrinks the box lo[k] .. hi[k] of axes 0 and 1 to what the constraint leaves
- * of it. False: nothing.
+ * Shrinks the box lo[k] .. hi[k] of axes 0 and 1 to the part that the
+ * constraint leaves. False: nothing.
  */
 static bool
 tighten(const struct fy_copy *c, int64_t lo[2], int64_t hi[2])

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where CUDA's libraries lie when the loader does not know: beside the Python
- * packages of the program (pip's wheels of NVIDIA), in the toolkit's folder, or
- * beside the Python that PATH names. Nothing is asked of an interpreter. What
- * anybody could have put there is not loaded, nor what belongs to others than
- * root and the user, or whose code the program runs, or the toolkit named is.
+ * Where CUDA's libraries lie when the loader does not know: beside the Python packages of
+ * the program (pip's wheels of NVIDIA), in the toolkit's folder, or beside the Python
+ * that PATH names. Nothing is asked of an interpreter. A file that anybody could have put
+ * there is not loaded, nor one that belongs to others than root and the user, or whose
+ * code the program runs, or the toolkit named is.
  */
 #include "config.h"
 
@@ -32,7 +32,7 @@ static const char *const wheels[] = {
 };
 
 /* A file or the folder that it is in; or, `far', a folder above, where anybody
- * may add to what is not theirs (sticky). */
+ * may add names to a folder of others (sticky). */
 static bool
 is_safe(const char *path, uid_t owner, bool far)
 {
@@ -95,7 +95,8 @@ owner_of(const char *path)
 
 struct packages {
     char *folders[MOST_PACKAGES];
-    uid_t owners[MOST_PACKAGES]; /* of what the program has loaded from there */
+    uid_t owners
+        [MOST_PACKAGES]; /* of a library that the program has loaded from there */
     unsigned count;
 };
 

@@ -5,7 +5,7 @@
  * nothing but the number of the next piece, and the link always has a transfer
  * queued per thread. Slots are small enough to stay in the cache between the
  * thread and the link (a larger ring is read back from memory), and large
- * enough that what a transfer costs to start (about 5 us) is lost in it.
+ * enough that the start of a transfer (about 5 us) is lost in it.
  *
  * Where there are processors enough, threads look for work a moment before they
  * sleep: waking twelve took 37 to 110 us on an H200's host, as long as the link needs

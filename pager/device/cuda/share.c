@@ -4,9 +4,9 @@
  * that process is gone (or a zombie), it is free again, however it ended. No
  * descriptor stays open in the program. A process that replaces itself by exec
  * keeps number and time: its row is taken over when it uses the card again, and
- * counts until it ends when it does not; the card's own word on what is free
- * stands above all rows. A segment of System V and no file: what is mapped of a
- * file that somebody cuts off is a signal.
+ * counts until it ends when it does not; the card's own word on free memory
+ * stands above all rows. A segment of System V and no file: a mapped file that
+ * somebody cuts off raises a signal.
  */
 #include "config.h"
 

@@ -43,7 +43,7 @@ void cuda_share_want(struct cuda_share *share, uint64_t bytes);
 struct cuda_share_view {
     unsigned processes;     /* busy or waiting; at least 1 */
     uint64_t fair_bytes;    /* of `total_bytes' for each */
-    uint64_t wanted_bytes;  /* by others, up to what is fair */
+    uint64_t wanted_bytes;  /* by others, up to a fair share */
     uint64_t surplus_bytes; /* that idle ones hold, and busy ones beyond it */
 };
 
@@ -59,15 +59,15 @@ void cuda_share_look(struct cuda_share *share, uint64_t total_bytes,
 /* Memory was given back: wakes the processes that wait for some. */
 void cuda_share_returned(struct cuda_share *share);
 /*
- * Waits until something is given back after `seen' (what the last call said,
- * or cuda_share_turn()); false when that has not come by `until', of
+ * Waits until something is given back after `seen' (the answer of the last
+ * call, or of cuda_share_turn()); false when that has not come by `until', of
  * CLOCK_MONOTONIC.
  */
 uint32_t cuda_share_turn(const struct cuda_share *share);
 bool cuda_share_wait(struct cuda_share *share, uint32_t seen,
                      const struct timespec *until);
 
-/* The same for what others begin to want; `longest' NULL: without a limit. False:
+/* Waits likewise for wants of others; `longest' NULL: without a limit. False:
  * the system does not let this process wait. */
 uint32_t cuda_share_asked(const struct cuda_share *share);
 bool cuda_share_wait_asked(struct cuda_share *share, uint32_t seen,

@@ -45,7 +45,7 @@ static bool patient;
 /* The next three belong to the thread that opens a device: one at a time. */
 static int (*device_count)(int *); /* of the driver that the program loaded */
 static unsigned long long looked;  /* dlpi_adds at the last search */
-static char found[80];             /* what that search found */
+static char found[80];             /* result of that search */
 
 void
 cuda_start_early(bool early)
@@ -53,7 +53,7 @@ cuda_start_early(bool early)
     __atomic_store_n(&patient, !early, __ATOMIC_RELAXED);
 }
 
-/* Of what the program has loaded. */
+/* Among the objects that the program has loaded. */
 struct loaded {
     bool driver, python;
     unsigned long long adds;

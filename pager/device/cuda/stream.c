@@ -138,7 +138,7 @@ issue(struct fy_stream *s, struct fy_work *work)
 
 /*
  * The process exits: whoever waits for the stream must not go on, and put back
- * what was there before, while a copy may land. Lock held, but for the wait.
+ * old contents, while a copy may land. Lock held, but for the wait.
  */
 static void
 settle(struct fy_stream *s)
@@ -252,7 +252,7 @@ static const struct fy_queue_class queue_class = {
     .release = release_event,
 };
 
-/* What a stream has sent back before the event. Lock held. */
+/* Copies that a stream has sent back before the event. Lock held. */
 static void
 read_infos(const struct fy_event *event)
 {
@@ -424,7 +424,7 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
     if (status != 0) {
         pthread_cond_destroy(&s->wake);
         free(s);
-        return status; /* the text says what the driver said */
+        return status; /* the text has the driver's words */
     }
     if (kind == FY_STREAM_COMPUTE) {
         cuda_launch_begin(s);

@@ -2,7 +2,7 @@
 /*
  * CUDA comes into a program by a library that needs one of CUDA's, or by
  * dlopen(), which a statically linked runtime uses as well. The first is seen
- * in the list of what is loaded, the second before it happens (the shim has a
+ * in the list of loaded objects, the second before it happens (the shim has a
  * hook). A second namespace (dlmopen) has a driver of its own.
  */
 #include "config.h"
@@ -103,7 +103,7 @@ look_at(struct dl_phdr_info *info, size_t bytes, void *closure)
     }
     scan->first = false;
     if (begins(name, "libcudart")) {
-        scan->found = true; /* none of what we load needs it */
+        scan->found = true; /* no library that ferry loads needs it */
         return 1;
     }
     if (is_of_cuda(name) || begins(name, "libnvidia")) {

@@ -35,7 +35,7 @@ host_error(struct host_device *device, int status, const char *text)
     return status;
 }
 
-/* A quarter of the machine's memory, and at most half of what is left of it. */
+/* A quarter of the machine's memory, and at most half of the free part. */
 static uint64_t
 default_bytes(void)
 {
@@ -49,8 +49,8 @@ default_bytes(void)
 }
 
 /*
- * The arena is mapped at once. Of what limits leave the program it takes a quarter
- * at most, and where a default is refused nevertheless, less.
+ * The arena is mapped at once. It takes at most a quarter of the memory that
+ * limits leave the program, and where a default is refused nevertheless, less.
  */
 static int
 open_arena(struct host_device *device, uint64_t memory_bytes)

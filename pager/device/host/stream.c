@@ -128,7 +128,7 @@ work(void *argument)
         if (!s->queue.head) {
             s->kicked = false;
         }
-        if (!s->kicked) { /* what its owner still has there the owner runs */
+        if (!s->kicked) { /* the owner runs the operations that are left */
             goes_on = wait_for_work(s);
         } else {
             s->parked = true; /* until another stream has gone on */
@@ -188,7 +188,7 @@ static const struct fy_queue_class queue_class = {
     .execute = execute,
 };
 
-/* What a thread waits for: a turn of an event, or an empty stream. */
+/* Goal of a waiting thread: a turn of an event, or an empty stream. */
 struct goal {
     const struct fy_event *event;
     uint64_t turn;
@@ -205,7 +205,7 @@ reached(const struct goal *goal)
 }
 
 /*
- * Runs what this thread has enqueued and no worker runs, until the goal is
+ * Runs operations that this thread has enqueued and no worker runs, until the goal is
  * reached; sleeps while only others can go on. Lock held.
  */
 static void

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small files that are opened one after the other, in the folder's order or a sorted one,
- * also across the folders of a walk: the contents of the next ones are asked for, and go to
- * the page cache by the notifier, or wait here until they are read. Windows double while
- * what came is used and halve when it is not. With the first file of a folder that has
- * few names the other small files come, too, as long as such files are used. Long because
- * runs, windows and fetches lead into each other.
+ * also across the folders of a walk: the contents of the next ones are asked for, and go
+ * to the page cache by the notifier, or wait here until they are read. Windows double
+ * while fetched contents are used and halve when they are not. With the first file of a
+ * folder that has few names the other small files come, too, as long as such files are
+ * used. Long because runs, windows and fetches lead into each other.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ enum {
     RUNS = 8,
     FETCH_FILES = 64, /* in one request, at most */
     FETCH_BYTES = 1 << 20,
-    FILE_BYTES = 4 << 10, /* what a file costs beside its bytes, in bytes */
+    FILE_BYTES = 4 << 10, /* cost of a file beside its bytes, in bytes */
     WINDOW_FIRST = 256 << 10,
     WINDOW_MAX = 8 << 20,
     STEPS_MAX = 4096,  /* of looking for the next ones */
@@ -88,7 +88,7 @@ ahead_of(struct fy_client *client)
     return client->ahead;
 }
 
-/* ---- what came --------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------- */
 
 static bool
 is_small(const struct fy_node *node)
@@ -150,7 +150,7 @@ fy_ahead_drop(struct fy_client *client, struct fy_node *node)
         return;
     }
     if (file->stores > 0) {
-        /* What is stored just now is dropped behind it. */
+        /* Contents that are being stored are dropped behind it. */
         (void)fy_notifier_cancel(&client->notifier, fy_node_number(node));
         fy_forget_node(client, node, FY_NOTICE_CONTENTS);
     }
@@ -391,8 +391,8 @@ add_row(struct fy_client *client, struct fetch *fetch, struct fy_node *node,
     return true;
 }
 
-/* Adds the node to the run's next request. *fetch may be null; once it is full it is asked and
- * null again. False: no memory. */
+/* Adds the node to the run's next request. *fetch may be null; once it is full it is
+ * asked and null again. False: no memory. */
 static bool
 want(struct fy_client *client, struct run *run, struct fetch **fetch,
      struct fy_node *node, struct fy_files_out *rows)
@@ -491,7 +491,7 @@ is_near(const struct fy_client *client, const struct fy_name *last,
     return false;
 }
 
-/* What was pushed is used now. */
+/* Pushed contents are used now. */
 static bool
 use(struct fy_client *client, struct fy_node *node)
 {
@@ -598,7 +598,7 @@ fy_ahead_opened(struct fy_client *client, struct fy_node *node)
     }
     if (missed || (run->sorted != sorted && run->hits < 2)) {
         run->sorted = sorted;
-        run->front = 0; /* what is there may be farther on */
+        run->front = 0; /* the window may be farther on */
         run->ahead_bytes = 0;
     }
     run->hits++;

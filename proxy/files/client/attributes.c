@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes of files, also extended ones, what links lead to, and the file system's.
+ * Attributes of files, also extended ones, targets of links, and the file system's.
  */
 #include "config.h"
 
@@ -58,15 +58,15 @@ getattr(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
     if (!node) {
         return;
     }
-    /* With an open file the kernel asks for the size alone, at the end of a read or of a seek:
-     * programs ask without. Neither is to wait for writes whose effect is known. */
+    /* With an open file the kernel asks for the size alone, at the end of a read or of a
+     * seek: programs ask without. Neither is to wait for writes whose effect is known. */
     if (info && fy_shadow_counts(node, &own)) {
         client->counts.local++;
         fy_reply_size(client, request, node, own.n);
         return;
     }
     /* A file that is being made has no contents until the first write: most programs look
-     * at what they have opened. */
+     * at files that they have opened. */
     if (node->attr.ino == 0 && node->file && node->file->pending == 1) {
         client->counts.local++;
         fy_reply_attr(client, request, node);

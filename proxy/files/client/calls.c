@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests to the server: encoded, sent in order as far as the stream has room, kept
- * until they are answered, sent again after a break; what comes is decoded and handed
- * to whom it is for. What the server says is believed nowhere else. Long because a call's
+ * until they are answered, sent again after a break; messages are decoded, checked
+ * and handed on. No other file checks the server's words. Long because a call's
  * sending, repetition and answer are one life.
  */
 #include "config.h"
@@ -233,7 +233,7 @@ struct doubt {
     int status;
 };
 
-/* What the name leads to says whether the call was done before its repetition failed. */
+/* The name's file tells if the call was done before its repetition failed. */
 static void
 effect_looked_for(struct fy_client *client, struct fy_call *look,
                   const struct fy_files_message *asked,
@@ -485,7 +485,7 @@ handle(struct fy_client *client, struct fy_files_message *message)
     return true;
 }
 
-/* Decodes what is complete; the bytes that were used. */
+/* Decodes complete frames; returns the bytes that were used. */
 static size_t
 decode(struct fy_client *client, const char *bytes, size_t n)
 {
@@ -529,7 +529,7 @@ fy_calls_take(struct fy_client *client, const void *bytes, size_t n)
                 return;
             }
         }
-        /* A frame fits, so there is room unless what is there can be used. */
+        /* A frame fits, so there is room unless a complete frame waits. */
         size_t part = IN_BYTES - calls->in_used;
         part = part < n ? part : n;
         memcpy(calls->in + calls->in_used, at, part);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the server tells unasked: changes of watched folders by anyone, also by this
- * mount, which are known already then. The kernel forgets what is no longer so.
+ * Notices of the server: changes of watched folders by anyone, also by this mount, which
+ * are known already then. The kernel forgets entries that are no longer true.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #include "proxy/files/client/told.h"
 
-/* The kernel asks again for all names of the folder and what they lead to. */
+/* The kernel asks again for all names of the folder and their files. */
 static void
 lose(struct fy_client *client, struct fy_node *folder)
 {
@@ -65,7 +65,8 @@ fy_change_unwatched_lost(struct fy_client *client)
     }
 }
 
-/* Whether it may be from before the node's last change by this mount, which is told again. */
+/* Whether it may be from before the node's last change by this mount, which is told
+ * again. */
 static bool
 is_older(const struct fy_client *client, const struct fy_node *node,
          const struct fy_files_message *message)
@@ -73,8 +74,8 @@ is_older(const struct fy_client *client, const struct fy_node *node,
     return node->own > client->calls.changes_before + message->offset;
 }
 
-/* Whether the name's file is being made. What was told of it from before that is nothing
- * new. ino: of what the name leads to; UINT64_MAX: nothing. */
+/* Whether the name's file is being made. Earlier notices of it are nothing new. ino: of
+ * the name's file; UINT64_MAX: nothing. */
 static bool
 is_expected(const struct fy_client *client, const struct fy_node *folder,
             const struct fy_name *name, const struct fy_files_message *message,
@@ -103,8 +104,8 @@ change_attr(struct fy_client *client, struct fy_node *node,
     node->stamp = ++client->stamp;
 }
 
-/* What is known of the name may be wrong: it is looked up when it is needed. Until then it
- * leads where it led, as files that are open here are found by it. */
+/* The cached entry of the name may be wrong: it is looked up when it is needed. Until
+ * then it leads where it led, as files that are open here are found by it. */
 static void
 lose_name(struct fy_client *client, struct fy_node *folder,
           struct fy_files_bytes text)

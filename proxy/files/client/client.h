@@ -3,8 +3,9 @@
  * Inside the client: the state of a mount, and the requests to the server. All state is
  * of thread T1, which runs the loop; the notifier has what notifier.h says.
  *
- * Words: a *call* is a request to the server until it is answered; *told* is what the
- * server said of a file; a folder is *watched* when the server tells of its changes.
+ * Words: a *call* is a request to the server until it is answered; *told* are attributes
+ * of a file that the server has sent; a folder is *watched* when the server tells of its
+ * changes.
  */
 #ifndef FERRY_PROXY_FILES_CLIENT_CLIENT_H
 #define FERRY_PROXY_FILES_CLIENT_CLIENT_H
@@ -64,7 +65,7 @@ struct fy_calls {
     struct fy_call *chains[FY_CALL_CHAINS];
     struct fy_timer poll; /* of interrupted calls, and acknowledgement */
     uint64_t next_id, acked;
-    /* Answers to what changes something: all, and those before this connection. */
+    /* Answers to changing requests: all, and those before this connection. */
     uint64_t changes, changes_before;
     struct fy_caller *callers;
     unsigned open;    /* calls with an answer to come */
@@ -87,7 +88,7 @@ struct fy_counts {
     uint64_t local; /* requests of the kernel that were answered here */
 };
 
-/* What callers were told before the storage has it. */
+/* Changes that callers were told of before the storage has them. */
 struct fy_pending {
     uint64_t bytes;   /* of writes that were answered early */
     uint32_t makes;   /* of files that are open already (early.c) */
@@ -126,7 +127,7 @@ struct fy_owners {
     uint32_t there_uid, there_gid; /* of the proxy's user */
 };
 
-/* What happens to the mount, for the files that know what follows: mount.c sets it. */
+/* Events of the mount, for the files that react to them: mount.c sets it. */
 struct fy_client_events {
     /* The server has answered HELLO for the first time. */
     void (*greeted)(struct fy_client *client,
@@ -136,7 +137,8 @@ struct fy_client_events {
                     const struct fy_files_message *message);
     /* Another process serves from now on: it knows no watch and holds no lock. */
     void (*replaced)(struct fy_client *client);
-    /* Contents of the node changed here or there: what came ahead of that is old. */
+    /* Contents of the node changed locally or at the storage: bytes fetched before are
+     * old. */
     void (*dropped)(struct fy_client *client, struct fy_node *node);
 };
 
@@ -156,7 +158,7 @@ struct fy_client {
     struct fy_counts counts;
     struct fy_pending pending;
     struct fy_control *control;
-    struct fy_ahead *ahead; /* ahead.c: what is asked before it is needed */
+    struct fy_ahead *ahead; /* ahead.c: requests made before they are needed */
     struct fy_buffer *why;  /* of fy_files_mount() */
     int status;             /* of fy_files_mount() */
     bool mounted, ends;
@@ -168,7 +170,8 @@ struct fy_client {
     struct fy_timer
         gone;           /* after `detached', the kernel's own word is awaited */
     uint64_t broken_ns; /* since when the link is broken; 0: it is not */
-    uint64_t stamp; /* counts changes: what was asked before one may be older */
+    /* Counts changes: an answer asked for before one may be older. */
+    uint64_t stamp;
     struct fy_numbers numbers;
     struct fy_statfs room;
     char paths[2][FY_FILES_PATH_BYTES];
@@ -178,13 +181,14 @@ struct fy_client {
 
 /*
  * Asks: fills in node and other of the message from the call's nodes, takes a copy of
- * *call, and holds its nodes. What cannot be asked is answered at once, by an error.
+ * *call, and holds its nodes. A call that cannot be asked is answered at once, by an
+ * error.
  */
 void fy_ask(struct fy_client *client, const struct fy_call *call,
             struct fy_files_message *message);
 /*
- * Appends to the last call, a write of the node that grows, if it ends at that offset. False:
- * it is to be asked.
+ * Appends to the last call, a write of the node that grows, if it ends at that offset.
+ * False: it is to be asked.
  */
 bool fy_calls_join(struct fy_client *client, const struct fy_node *node,
                    uint64_t offset, const void *bytes, size_t n);
@@ -196,7 +200,7 @@ void fy_tell(struct fy_client *client, struct fy_files_message *message);
 void fy_calls_opened(struct fy_client *client);
 void fy_calls_take(struct fy_client *client, const void *bytes, size_t n);
 void fy_calls_send(struct fy_client *client);
-/* The stream broke: what was sent is sent again once it is back. */
+/* The stream broke: unanswered calls are sent again once it is back. */
 void fy_calls_broken(struct fy_client *client);
 /* Every open call ends with the error, and new ones do (`failing'). */
 void fy_calls_fail(struct fy_client *client, int status, bool failing);
@@ -226,15 +230,15 @@ void fy_callers_poll(void *owner);
 
 struct fy_later;
 
-/* The kernel knows the entries of the folder now: what came for them goes to it. */
+/* The kernel knows the entries of the folder now: contents that came for them go to it. */
 void fy_ahead_shown(struct fy_client *client, struct fy_node *folder);
 /* A regular file is opened or read: it may be one of a row of small ones. */
 void fy_ahead_opened(struct fy_client *client, struct fy_node *node);
-/* A read that needs no request of its own: it was answered, or waits for what was asked
- * ahead. */
+/* A read that needs no request of its own: it was answered, or waits for contents that
+ * were asked ahead. */
 bool fy_ahead_read(struct fy_client *client, struct fy_node *node,
                    const struct fy_later *later);
-/* Contents changed here or there: what came ahead of that is dropped. */
+/* Contents changed locally or at the storage: bytes fetched before are dropped. */
 void fy_ahead_drop(struct fy_client *client, struct fy_node *node);
 void fy_ahead_close(struct fy_client *client);
 
@@ -247,9 +251,9 @@ bool fy_reader_read(struct fy_client *client, struct fy_node *node,
 /* CHANGED or LOST came. */
 void fy_change_came(struct fy_client *client,
                     const struct fy_files_message *message);
-/* The server knows nothing any more of what it watched. */
+/* The server has lost all its watched folders. */
 void fy_change_all_lost(struct fy_client *client);
-/* What no notice covers may have changed: it is asked for again. */
+/* Folders that no notice covers may have changed: they are asked for again. */
 void fy_change_unwatched_lost(struct fy_client *client);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Contents of files: opened, read, written, synced, closed. A write is answered when it
  * is queued, as long as not too much waits; flush (close) and fsync wait for the answers
- * and report. What reads a file waits for its writes.
+ * and report. A read waits for the writes of its file.
  */
 #include "config.h"
 
@@ -81,7 +81,7 @@ open_looked(struct fy_client *client, struct fy_call *call,
     if (answer->status != 0) {
         fy_reply_status(call->request, answer->status);
     } else {
-        /* What differs is told to the kernel. */
+        /* Differences are told to the kernel. */
         (void)fy_told_attr(client, call->node, &answer->attr, FY_TOLD_UNASKED,
                            call->stamp);
         reply_open(client, call->node, later);

@@ -7,8 +7,8 @@
 
 #include "proxy/files/client/client.h"
 
-/* One of the node's writes was answered: what waits for the last of them goes on. The node
- * is held by the caller; its file may go. */
+/* One of the node's writes was answered: calls that wait for the last of them go on. The
+ * node is held by the caller; its file may go. */
 void fy_contents_written(struct fy_client *client, struct fy_node *node);
 
 #endif

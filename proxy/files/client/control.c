@@ -34,7 +34,7 @@ enum {
 enum state {
     ASKS,     /* its line is awaited */
     BARRIER,  /* the answer to a BARRIER */
-    WRITES,   /* the answers to what was sent before that */
+    WRITES,   /* the answers to earlier requests */
     NOTICES,  /* the notifier */
     UNMOUNTS, /* the child process */
     TOLD,     /* the answer was sent; closed with the mount */
@@ -104,7 +104,7 @@ say_and_leave(struct visitor *visitor, const char *text)
     leave(visitor);
 }
 
-/* Everything is done, but for what failed and was told to no program: "ok" or that. */
+/* All is done: "ok", or the error that no program was told. */
 static void
 say_done(struct visitor *visitor)
 {
@@ -183,7 +183,7 @@ report(struct visitor *visitor)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* In the child process: only what is safe after fork. */
+/* Runs in the child process: only functions that are safe after fork. */
 static void
 unmount_and_exit(const char *folder, bool lazy)
 {
@@ -203,7 +203,7 @@ child_ended(void *owner, uint32_t events)
     (void)events;
     (void)waitid((idtype_t)P_PIDFD, (id_t)visitor->child.fd, &info, WEXITED);
     if (info.si_code == CLD_EXITED && info.si_status == 0) {
-        if (visitor->forced) { /* what is open fails once this process ends */
+        if (visitor->forced) { /* open files fail once this process ends */
             visitor->client->detached = visitor->client->ends = true;
         }
         say_done(visitor);
@@ -254,7 +254,7 @@ notified(void *owner, struct fy_notice *notice, bool stored)
     reached(owner);
 }
 
-/* What was sent before the barrier is answered: then the notifier has it. */
+/* Requests before the barrier are answered: then the notifier has their results. */
 static void
 pass_writes(struct visitor *visitor)
 {
@@ -325,7 +325,7 @@ fy_control_turn(struct fy_client *client)
     }
 }
 
-/* Calls that wait end with an error; what was not written is lost. */
+/* Calls that wait end with an error; unwritten bytes are lost. */
 static void
 force(struct visitor *visitor)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control socket of a mount: a unix stream socket at the path that was given to
- * ferry-mount (--control=PATH), mode 0600. A tool connects, writes one request line, reads
- * the answer up to the end of the stream. An answer is lines "KEY VALUE", then "ok", or
- * "error TEXT" as its last line; without such a line the mount has ended meanwhile.
+ * ferry-mount (--control=PATH), mode 0600. A tool connects, writes one request line,
+ * reads the answer up to the end of the stream. An answer is lines "KEY VALUE", then
+ * "ok", or "error TEXT" as its last line; without such a line the mount has ended
+ * meanwhile.
  *
- *   report      what the mount did so far. Keys: place, folder, pid, link (ready, waiting),
+ *   report      counters of the mount. Keys: place, folder, pid, link (ready, waiting),
  *               requests, waited (round trips that some caller waited for), sent_bytes,
  *               received_bytes, rtt_us, nodes, watched, notices, lost, pushed_files,
  *               pushed_bytes, used_files, used_bytes, trees, pending_bytes,
@@ -19,7 +20,7 @@
  *   end         barrier, then unmount. "error busy" when files of it are in use.
  *   end lazy    the same, but the folder is detached at once (MNT_DETACH), and the mount
  *               ends when its last file is closed.
- *   end force   unmounts at once: calls that wait end with an error, what was not written is
+ *   end force   unmounts at once: calls that wait end with an error, unwritten bytes are
  *               lost. Lines "lost_bytes N", "lost_files N", "lost_creations N" say how much.
  */
 #ifndef FERRY_PROXY_FILES_CLIENT_CONTROL_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that are made early; see the header. Until it is made, such a node has no ino. It
- * is addressed by the number under which the server holds it, so that what is written
- * behind the MAKE cannot reach another file that gets its name meanwhile. All that is
- * asked behind the MAKE is answered behind it.
+ * is addressed by the number under which the server holds it, so that a write behind the
+ * MAKE cannot reach another file that gets the name meanwhile. Requests behind the MAKE
+ * are answered behind it.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ enum {
     BLOCK_BYTES = 4096,
 };
 
-/* What is known of the name may be wrong; it is, if the file was not made. */
+/* The entry of the name may be wrong; it is, if the file was not made. */
 static void
 doubt_name(struct fy_client *client, struct fy_node *folder,
            struct fy_files_bytes text, struct fy_node *node, bool was_made)
@@ -100,8 +100,9 @@ fy_early_make(struct fy_client *client, struct fy_node *folder,
         .atime = time,
         .mtime = time,
         .ctime = time};
-    /* A lock file is no lock before it was made; what is not emptied may have contents of
-     * others, behind which the kernel appends. A rename may move the folder away. */
+    /* A lock file is no lock before it was made; a file that is not emptied may have
+     * contents of others, behind which the kernel appends. A rename may move the folder
+     * away. */
     if (!client->options->async || message->flags != FY_FILES_TRUNCATE ||
         folder->folder->watch == 0 || !fy_told_is_whole(client, folder) ||
         fy_tree_find(&client->tree, folder, message->name) ||

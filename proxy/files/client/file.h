@@ -49,11 +49,11 @@ struct fy_file {
     /* It was open here before it was made (early.c), which is a write on its way, too. */
     bool early;
     uint64_t
-        noticed; /* ino of what its name was told to lead to meanwhile; 0: none */
-    int error;   /* of a write that was answered before; 0, or an errno */
+        noticed; /* ino of the file that a notice gave its name meanwhile; 0: none */
+    int error; /* of a write that was answered before; 0, or an errno */
     struct fy_locker *lockers; /* who may hold locks of it: locks.c */
-    /* What the page cache holds was read since `seen', and is as the file with this ctime
-     * is: locks.c. */
+    /* The pages in the cache were read since `seen', and are those of the file with
+     * this ctime: locks.c. */
     bool current;
     struct fy_files_time seen;
     uint64_t seen_ns; /* when this ctime was told with a lock first */
@@ -79,7 +79,7 @@ bool fy_file_wait(struct fy_client *client, struct fy_later **line,
 /* A write that was answered before has failed: the first failure is the reason of those
  * behind it. */
 void fy_file_failed(struct fy_client *client, struct fy_file *file, int error);
-/* What such a write failed with, to be told now; 0: none did. */
+/* error of such a write, to be told now; 0: none */
 int fy_file_failure(struct fy_client *client, struct fy_file *file);
 /* The same of any file; none is left to be told. */
 int fy_files_failure(struct fy_client *client);

@@ -24,7 +24,8 @@ is_open(const struct fy_node *node)
     return S_ISREG(node->attr.mode) && node->file && node->file->opens > 0;
 }
 
-/* What the server could not hold (its limit, or the file has gone) is asked by its name. */
+/* A file that the server could not hold (its limit, or the file has gone) is asked for by
+ * name. */
 static void
 held(struct fy_client *client, struct fy_call *call,
      const struct fy_files_message *asked,
@@ -88,7 +89,7 @@ timer_due(void *owner)
         }
     }
     ask(client, &rows, first);
-    /* What was opened since the last time has one more turn to be closed. */
+    /* A file opened since the last time has one more turn to be closed. */
     numbers->before = numbers->opened;
     numbers->opened = swap;
     numbers->opened.n = 0;

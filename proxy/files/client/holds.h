@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are open here go on when others remove their last name, or give it to another
- * file: the server holds what is open for longer than a moment. Of thread T1.
+ * Files that are open here go on when others remove their last name, or give it to
+ * another file: the server holds files that are open for longer than a moment. Of thread
+ * T1.
  */
 #ifndef FERRY_PROXY_FILES_CLIENT_HOLDS_H
 #define FERRY_PROXY_FILES_CLIENT_HOLDS_H

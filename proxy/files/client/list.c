@@ -189,7 +189,7 @@ take_own(struct fy_client *client, struct fy_call *call,
          const struct fy_files_message *answer)
 {
     struct fy_listing *listing = call->context;
-    /* In the end what came is taken as it is, if the folder never rests. */
+    /* In the end the last answer is taken as it is, if the folder never rests. */
     bool last = listing->tries >= LISTS_MAX;
     bool first = listing->at != call->node;
     if (first) {

@@ -21,7 +21,7 @@ enum {
         20, /* two changes may have one ctime, if no more is between them */
 };
 
-/* A lock that was taken, until the kernel has forgotten what is older. */
+/* A lock that was taken, until the kernel has forgotten older pages. */
 struct taken {
     struct fy_client *client;
     struct fy_node *node;
@@ -144,8 +144,9 @@ reply_when_told(struct fy_client *client, const struct fy_call *call,
 }
 
 /*
- * A lock's holder reads what earlier holders wrote. Pages stay if the ctime is as it was at
- * the last lock. A ctime that was new then may since have been given to another change.
+ * A lock's holder reads the writes of earlier holders. Pages stay if the ctime is as it
+ * was at the last lock. A ctime that was new then may since have been given to another
+ * change.
  */
 static void
 drop_old_pages(struct fy_client *client, struct fy_node *node,
@@ -219,7 +220,8 @@ set_range(const struct flock *lock, struct fy_files_message *message)
     message->uid = (uint32_t)lock->l_pid;
 }
 
-/* No write of this mount is on its way: what comes next meets it at the storage. */
+/* No write of this mount is on its way: the next request meets the last one at the
+ * storage. */
 static void
 lock_now(struct fy_client *client, struct fy_node *node, struct fy_later *later)
 {

@@ -31,7 +31,7 @@ enum {
     REQUESTS_A_TURN = 64, /* of the kernel, before the wire is served again */
     AC_MS = 3000,
     GONE_NS = 300000000, /* between looks whether a detached mount is in use */
-    END_MS = 5000,       /* what is left is sent, at the end */
+    END_MS = 5000,       /* remaining requests are sent, at the end */
 };
 
 /* The mount ends with this status and message; the first one counts. */
@@ -427,7 +427,7 @@ watch_signals(struct fy_client *client, struct fy_watch *watch)
                          : fy_loop_watch(&client->loop, watch, EPOLLIN);
 }
 
-/* Unmounts, and delivers what callers were told is written. */
+/* Unmounts, and delivers acknowledged writes. */
 static void
 finish(struct fy_client *client)
 {
@@ -463,7 +463,7 @@ finish(struct fy_client *client)
         client->pending.makes == 0) {
         (void)unlink(client->pending.record_path);
     }
-    client->pending.record = NULL; /* what is lost stays in it */
+    client->pending.record = NULL; /* losses stay in it */
     fy_calls_fail(client, -EIO, true);
     fy_notifier_stop(&client->notifier);
     while (client->notifier.runs && !fy_notifier_ended(&client->notifier)) {

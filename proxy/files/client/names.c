@@ -178,7 +178,7 @@ make_answered(struct fy_client *client, struct fy_call *call,
         return;
     }
     if (fy_node_is_folder(node) && S_ISDIR(asked->mode)) {
-        /* Nothing is in it, and the server tells of what comes. */
+        /* It is empty, and the server tells of new names. */
         fy_tree_watch(&client->tree, node, answer->number);
         node->folder->whole = node->folder->count == 0;
         node->folder->listed_ns = node->told_ns;
@@ -400,7 +400,7 @@ remove_answered(struct fy_client *client, struct fy_call *call,
 {
     struct fy_name *name = fy_tree_find(&client->tree, call->node, asked->name);
     if (answer->status != 0) {
-        /* Others were faster: what is known of the name is wrong. */
+        /* Others were faster: the entry of the name is wrong. */
         if (name && (answer->status == -ENOENT || answer->status == -ESTALE)) {
             fy_told_removed(client, name);
         }

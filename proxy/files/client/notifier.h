@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The notifier: the thread that tells the kernel what changed and fills its caches. The
+ * The notifier: the thread that tells the kernel of changes and fills its caches. The
  * kernel may make it wait for a folder or page that a request holds, which only thread T1
  * can answer: so T1 never waits for the notifier. Notices are executed in their order.
  */
@@ -43,7 +43,7 @@ struct fy_notice {
 struct fy_notifier {
     pthread_t thread;
     bool runs;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the next fields */
     pthread_cond_t wanted;
     struct fy_notice *first, **end;     /* not begun */
     struct fy_notice *done, **done_end; /* for T1 */
@@ -69,7 +69,7 @@ struct fy_notice *fy_notice_new(enum fy_notice_kind kind, uint64_t node,
                                 const void *bytes, size_t n);
 /* Takes the notice. T1. */
 void fy_notifier_add(struct fy_notifier *notifier, struct fy_notice *notice);
-/* T1, after `ring': calls what is done. */
+/* Calls the callbacks of finished notices. Thread T1, after `ring'. */
 void fy_notifier_collect(struct fy_notifier *notifier);
 /* T1: STOREs of the node are not executed. True: one is being executed just now. */
 bool fy_notifier_cancel(struct fy_notifier *notifier, uint64_t node);

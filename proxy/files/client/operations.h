@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's requests, as libfuse's low-level interface hands them over (fuse_lowlevel.h
- * says what each is): one file a group. Each either replies or asks the server, whose
+ * The kernel's requests, as libfuse's low-level interface hands them over (see
+ * fuse_lowlevel.h): one file a group. Each either replies or asks the server, whose
  * answer then replies.
  */
 #ifndef FERRY_PROXY_FILES_CLIENT_OPERATIONS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large files read in order: parts are asked ahead of the reader and wait here. The
- * window doubles while the reader goes on; one that jumps gets exactly what it asks for.
+ * window doubles while the reader goes on; one that jumps gets exactly the bytes that it
+ * asks for.
  */
 #include "config.h"
 
@@ -32,7 +33,7 @@ struct part {
 struct fy_reader {
     uint64_t expected; /* where a reader in order goes on */
     unsigned in_order, window, nparts;
-    uint64_t end; /* what was asked, up to here */
+    uint64_t end; /* end of the requested part */
     struct part *parts;
 };
 
@@ -149,11 +150,11 @@ most_parts(const struct fy_client *client)
     unsigned parts = bytes > (double)PARTS_MAX * PART_BYTES
                          ? PARTS_MAX
                          : (unsigned)(bytes / PART_BYTES) + 1;
-    /* The rate is of what was sent: it may not be known. */
+    /* The rate is that of sent bytes: it may not be known. */
     return counters.link_rate == 0 || parts < 16 ? 16 : parts;
 }
 
-/* Asks for what comes behind `from', as the window says. */
+/* Asks for the bytes behind `from' in the window. */
 static void
 go_on(struct fy_client *client, struct fy_node *node, uint64_t from)
 {

@@ -20,7 +20,7 @@ enum {
     KEEPALIVE_SECONDS = 10, /* two of them without a byte: it is lost */
     PAUSE_SECONDS_MAX = 10,
     HELLO_BYTES = 64 << 10,
-    WINDOW_BYTES = 32 << 20, /* what the server may send ahead */
+    WINDOW_BYTES = 32 << 20, /* bytes that the server may send ahead */
     CLOSE_MS = 500,
 };
 static const uint64_t second_ns = 1000000000;

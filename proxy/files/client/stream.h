@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The way to the storage: starts the proxy (ssh or loopback), says hello, opens POST
- * /files and keeps it open; after a break it is opened again, with growing pauses. What
- * the bytes mean is no concern of this file. Of thread T1.
+ * /files and keeps it open; after a break it is opened again, with growing pauses. This
+ * file does not interpret the bytes. Of thread T1.
  */
 #ifndef FERRY_PROXY_FILES_CLIENT_STREAM_H
 #define FERRY_PROXY_FILES_CLIENT_STREAM_H
@@ -54,12 +54,12 @@ struct fy_stream {
 
 /* Starts the first try. The strings and the place are borrowed. */
 void fy_stream_start(struct fy_stream *stream);
-/* After each turn of the loop: writes, and breaks what is to be broken. */
+/* After each turn of the loop: writes, and breaks the stream if that was asked. */
 void fy_stream_flush(struct fy_stream *stream);
 size_t fy_stream_room(const struct fy_stream *stream);
 /* At most fy_stream_room() bytes. */
 void fy_stream_send(struct fy_stream *stream, const void *bytes, size_t n);
-/* What came cannot be understood: the stream is broken at the end of the round. */
+/* A message cannot be understood: the stream is broken at the end of the round. */
 void fy_stream_break(struct fy_stream *stream, const char *why, bool final);
 /* Ends the body cleanly: the mount has ended. */
 void fy_stream_finish(struct fy_stream *stream);

@@ -133,7 +133,7 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
             fy_told_stale(client, node);
         }
         if (order <= 0) {
-            return true; /* older than what was told meanwhile */
+            return true; /* older than a later answer */
         }
     }
     if (why == FY_TOLD_OWN) {
@@ -285,7 +285,7 @@ fill_stat(const struct fy_client *client, const struct fy_node *node,
     out->st_ctim = timespec_of(&attr->ctime);
 }
 
-/* How long the kernel may keep what a folder's name leads to. */
+/* Returns how long the kernel may keep a folder's entry. */
 static double
 name_seconds(const struct fy_client *client, const struct fy_node *folder)
 {

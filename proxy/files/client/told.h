@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the server told of files, taken into the tree, and what the kernel is told of it:
- * attributes with their times, and what it has to forget.
+ * Takes the server's attributes of files into the tree, and tells the kernel: attributes
+ * with their times, and entries that it has to forget.
  */
 #ifndef FERRY_PROXY_FILES_CLIENT_TOLD_H
 #define FERRY_PROXY_FILES_CLIENT_TOLD_H
@@ -20,8 +20,8 @@ struct fy_node *fy_told_node(struct fy_client *client, fuse_req_t request,
                              fuse_ino_t number);
 
 /*
- * The node's attributes, asked for when the client's stamp was `stamp'. What the kernel
- * has that is no longer true is forgotten there. False: they cannot be the node's.
+ * The node's attributes, asked for when the client's stamp was `stamp'. Entries of the
+ * kernel that are no longer true are forgotten. False: they cannot be the node's.
  */
 bool fy_told_attr(struct fy_client *client, struct fy_node *node,
                   const struct fy_files_attr *attr, enum fy_told why,
@@ -34,15 +34,15 @@ struct fy_node *fy_told_name(struct fy_client *client, struct fy_node *folder,
                              struct fy_files_bytes name,
                              const struct fy_files_attr *attr, enum fy_told why,
                              uint64_t stamp, int *out_error);
-/* Whether the name's file is being made (early.c). What was told of the name is looked at
- * once that is answered. ino: of what it leads to; UINT64_MAX: nothing. */
+/* Whether the name's file is being made (early.c). Notices of the name are looked at once
+ * that is answered. ino: of its file; UINT64_MAX: nothing. */
 bool fy_told_expected(const struct fy_name *name, uint64_t ino);
 /* The order of two times: below, at or above 0. */
 int fy_told_compare(const struct fy_files_time *a,
                     const struct fy_files_time *b);
 /* The attributes may be others: they are asked for again. */
 void fy_told_stale(struct fy_client *client, struct fy_node *node);
-/* The name leads to nothing here any more; what it led to may have others. */
+/* The name leads to nothing any more; its file may have others. */
 void fy_told_removed(struct fy_client *client, struct fy_name *name);
 /* Names of the folder change, by this mount or by others. */
 void fy_told_change(struct fy_client *client, struct fy_node *folder);
@@ -73,8 +73,8 @@ void fy_reply_attr(struct fy_client *client, fuse_req_t request,
 /* To the kernel, by the notifier: kind is ATTRIBUTES or CONTENTS. */
 void fy_forget_node(struct fy_client *client, const struct fy_node *node,
                     enum fy_notice_kind kind);
-/* A name of the folder: kind is NAME, EXPIRE or DELETED (`was' is what it led to; NULL:
- * not known). */
+/* A name of the folder: kind is NAME, EXPIRE or DELETED (`was' is its former file;
+ * NULL: not known). */
 void fy_forget_name(struct fy_client *client, const struct fy_node *folder,
                     struct fy_files_bytes name, enum fy_notice_kind kind,
                     const struct fy_node *was);

@@ -425,7 +425,7 @@ fy_tree_drop(struct fy_tree *tree, struct fy_node *node)
 {
     if (node && --node->holds == 0 && node->lookups == 0 &&
         node != tree->root) {
-        /* What was told ahead stays while its folder is used. */
+        /* Entries that came ahead stay while their folder is used. */
         if (!node->names) {
             unused(tree, node);
         }
@@ -664,8 +664,8 @@ fy_tree_watch(struct fy_tree *tree, struct fy_node *node, uint64_t watch)
 
 /* ---- paths ----------------------------------------------------------------------------- */
 
-/* The path from the root, written to the end of the buffer. False: it leads to no root, or
- * is too long. */
+/* The path from the root, written to the end of the buffer. False: it leads to no root,
+ * or is too long. */
 static bool
 find_path(const struct fy_node *node, char *buffer, struct fy_files_bytes *out)
 {

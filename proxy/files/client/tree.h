@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the mount knows of the files: nodes (files and folders, by number) and names
+ * The mount's copy of the tree: nodes (files and folders, by number) and names
  * (entries of folders). A hard-linked file is one node with several names. Nodes that
  * the kernel knows (lookups) or a request uses (holds) stay; of others the names of a
  * folder stay as long as their folder is used. Of thread T1.
@@ -19,7 +19,7 @@ struct fy_name {
     char text[];                      /* with a NUL */
 };
 
-/* What a folder has beyond a node. */
+/* Fields of a folder beyond those of a node. */
 struct fy_folder {
     struct fy_name *first, *last;
     struct fy_node *node;
@@ -63,7 +63,7 @@ struct fy_node {
     };
     uint32_t index, generation;
     uint32_t lookups, holds;
-    uint32_t version; /* of the contents: counts what may have changed them */
+    uint32_t version; /* of the contents: counts possible changes */
     bool hashed;      /* by ino */
     bool early;       /* it was open here before it was made */
     uint8_t
@@ -90,7 +90,7 @@ struct fy_tree {
     struct fy_node **inos;
     struct fy_folder **watches;
     uint64_t nnames, nnodes, nwatches;
-    uint64_t least_watch; /* what is below is none any more */
+    uint64_t least_watch;                        /* nodes below it are gone */
     uint64_t name_slots, ino_slots, watch_slots; /* powers of two */
     /* A folder that is used no longer was watched; a node was held by the server. */
     void (*unwatched)(void *owner, uint64_t watch);
@@ -107,12 +107,12 @@ void fy_tree_close(struct fy_tree *tree);
 
 /* By the number that the kernel has; NULL: there is none. */
 struct fy_node *fy_tree_node(const struct fy_tree *tree, uint64_t number);
-/* By the storage's number, of what has a name there; NULL: there is none. */
+/* Finds a node that has a name, by the storage's number; NULL: there is none. */
 struct fy_node *fy_tree_ino(const struct fy_tree *tree, uint64_t ino);
 uint64_t fy_node_number(const struct fy_node *node);
 bool fy_node_is_folder(const struct fy_node *node);
-/* The st_ino that programs see: the storage's, or one of this mount's for what was open here
- * before it was made, as long as the node is known. */
+/* The st_ino that programs see: the storage's, or one of this mount's for a file that was
+ * open locally before it was made, as long as the node is known. */
 uint64_t fy_node_ino(const struct fy_node *node);
 /* Whether the attributes can be the node's: a storage uses numbers again. */
 bool fy_node_is(const struct fy_node *node, const struct fy_files_attr *attr);
@@ -125,15 +125,15 @@ struct fy_node *fy_tree_watched(const struct fy_tree *tree, uint64_t watch);
 /*
  * The name leads to the object with these attributes from now on; whatever it led to
  * before loses it. New attributes of a known node are not taken over: the caller
- * compares. FY_ERR_INVALID: what was told cannot be (no type, a folder within itself,
+ * compares. FY_ERR_INVALID: the answer cannot be true (no type, a folder within itself,
  * the root); FY_ERR_NOMEM: nothing changed.
  */
 int fy_tree_put(struct fy_tree *tree, struct fy_node *folder,
                 struct fy_files_bytes name, const struct fy_files_attr *attr,
                 struct fy_node **out) FY_MUST_CHECK;
 /*
- * A new node, of a file that is being made under a name that the folder does not have: its
- * ino is 0 until fy_tree_made(). FY_ERR_NOMEM: nothing changed.
+ * A new node, of a file that is being made under a name that the folder does not have:
+ * its ino is 0 until fy_tree_made(). FY_ERR_NOMEM: nothing changed.
  */
 int fy_tree_expect(struct fy_tree *tree, struct fy_node *folder,
                    struct fy_files_bytes name, const struct fy_files_attr *attr,
@@ -143,7 +143,7 @@ bool fy_tree_made(struct fy_tree *tree, struct fy_node *node,
                   const struct fy_files_attr *attr);
 /* The name goes; its node too, unless something uses it. */
 void fy_tree_remove(struct fy_tree *tree, struct fy_name *name);
-/* Moves or (exchange) swaps; `to' loses what it led to. FY_ERR_NOMEM, FY_ERR_INVALID (a
+/* Moves or (exchange) swaps; `to' loses its former file. FY_ERR_NOMEM, FY_ERR_INVALID (a
  * folder within itself): nothing changed. */
 int fy_tree_rename(struct fy_tree *tree, struct fy_name *from,
                    struct fy_node *folder, struct fy_files_bytes to,
@@ -158,8 +158,8 @@ void fy_tree_drop(struct fy_tree *tree, struct fy_node *node);
 void fy_tree_forget(struct fy_tree *tree, struct fy_node *node, uint64_t n);
 
 /*
- * How the server is told of the node: its path, or the number of what it holds where there
- * is none. The path is written to `buffer' of
+ * How the server is told of the node: its path, or the number that the server holds it by
+ * if there is none. The path is written to `buffer' of
  * FY_FILES_PATH_BYTES. False: it has no name any more, or too long a path.
  */
 bool fy_node_where(const struct fy_node *node, char *buffer,

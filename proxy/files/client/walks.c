@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Folders that are asked for before they are needed: those that come next in a walk, with
- * what is below them, and those whose names are asked for one by one.
+ * those below them, and those whose names are asked for one by one.
  */
 #include "config.h"
 

@@ -7,7 +7,7 @@
 
 #include "proxy/files/client/client.h"
 
-/* A folder is read (`whole': from what is known): a walk may be seen here. Folders that
+/* A folder is read (`whole': from the tree): a walk may be seen by it. Folders that
  * come next are asked for. */
 void fy_walks_listed(struct fy_client *client, struct fy_node *folder,
                      bool whole);
@@ -18,7 +18,7 @@ void fy_walks_wanted(struct fy_client *client, struct fy_node *folder,
  * follow. */
 void fy_walks_missed(struct fy_client *client, struct fy_node *folder,
                      struct fy_files_bytes name);
-/* The folder behind `at' in a walk of what is known, where one without subfolders leads on
+/* The folder behind `at' in a walk of the tree, where one without subfolders leads on
  * to its next neighbour; NULL: the end. */
 struct fy_node *fy_walks_following(const struct fy_client *client,
                                    struct fy_node *at);

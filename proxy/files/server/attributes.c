@@ -55,7 +55,7 @@ fy_files_lookup(struct fy_files_request *request,
     if (status) {
         return status;
     }
-    /* Before the look: what changes after it is told. */
+    /* Before the look: later changes are told. */
     answer->number = fy_files_watch(server, folder, &node->path, &about);
     fy_files_name(&request->message.name, name);
     int found = fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW);
@@ -228,7 +228,7 @@ prepare(const struct fy_files_request *request, struct xattr *out)
     return 0;
 }
 
-/* An attribute that changes what the file may do, as set-id bits do. */
+/* An attribute that changes the rights of the file, as set-id bits do. */
 static bool
 is_guarded(const struct fy_files_request *request, const char *name)
 {
@@ -236,7 +236,7 @@ is_guarded(const struct fy_files_request *request, const char *name)
            strcmp(name, "security.capability") == 0;
 }
 
-/* Room for a value; the answer borrows what comes. */
+/* Room for a value; the answer borrows the bytes. */
 static char *
 value_of(struct fy_files_request *request)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests: how each is ordered, what its node is opened for, who carries it out.
+ * The requests: the order, the open mode of the node and the handler of each.
  */
 #include "config.h"
 

@@ -18,7 +18,7 @@ enum {
     SAY_BYTES = 256 << 10, /* frames that are sent together */
 };
 
-/* Beyond what clocks of file systems are coarse by. */
+/* Longer than the steps of file systems' clocks. */
 #define SETTLED_SECONDS 2
 
 /* Up to `want' bytes from the begin. How many, or a negative errno. */

@@ -64,7 +64,7 @@ name_of(const unsigned char *token, char out[2 * NAME_HALF + 1])
     }
 }
 
-/* A connection to what listens there, or -1. */
+/* Connects to the listening process; -1: none. */
 static int
 reach(const struct sockaddr_un *address)
 {

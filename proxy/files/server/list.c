@@ -2,10 +2,10 @@
 /*
  * LIST: a folder with the attributes of its entries, or a tree of folders, in the order
  * that the file system has: depth first, as programs walk, or under FY_FILES_SOME breadth
- * first, as names near the first folder are the likelier ones to be asked for. Each folder is
- * opened by its path from the root. A part of a folder is one answer; the last answer is
- * held back until it is known to be the last. Under FY_FILES_SOME the first folder may end
- * where the budget does.
+ * first, as names near the first folder are the likelier ones to be asked for. Each
+ * folder is opened by its path from the root. A part of a folder is one answer; the last
+ * answer is held back until it is known to be the last. Under FY_FILES_SOME the first
+ * folder may end where the budget does.
  */
 #include "config.h"
 
@@ -31,8 +31,8 @@ enum {
     PART_NS = 1000000, /* parts that are made are kept back, at most */
 };
 
-/* Folders whose turn comes later: paths, each between two copies of its length. The next is
- * the first under FY_FILES_SOME, else the last. */
+/* Folders whose turn comes later: paths, each between two copies of its length. The next
+ * is the first under FY_FILES_SOME, else the last. */
 struct pending {
     char *bytes;
     size_t first, n, capacity;
@@ -92,7 +92,7 @@ say_part(struct walk *walk, bool whole)
 
 /* ---- folders ------------------------------------------------------------------------------ */
 
-/* What is beyond the budget is not kept. */
+/* Names beyond the budget are not kept. */
 static int
 add_pending(struct walk *walk, const char *name, size_t n)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks of the client's programs, as locks of this process that the storage's own programs
- * meet. Each owner has a file description of its own for each node: its record locks are
- * OFD locks of that, its flock(2) lock is that of it. What has to wait does so in a thread
- * of its own, which a signal interrupts.
+ * Locks of the client's programs, as locks of this process that the storage's own
+ * programs meet. Each owner has a file description of its own for each node: its record
+ * locks are OFD locks of that, its flock(2) lock is that of it. A lock that has to wait
+ * does so in a thread of its own, which a signal interrupts.
  */
 #include "config.h"
 
@@ -150,7 +150,7 @@ set(const struct fy_files_owner *owner, const struct flock *range, bool waits)
     return flock(owner->fd, operation | (waits ? 0 : LOCK_NB)) ? -errno : 0;
 }
 
-/* The owner has the lock: what others changed before is told ahead of the answer. */
+/* The owner has the lock: earlier changes of others are told ahead of the answer. */
 static void
 set_holds(struct fy_files_server *server, struct fy_files_owner *owner,
           struct fy_files_message *answer)
@@ -159,7 +159,7 @@ set_holds(struct fy_files_server *server, struct fy_files_owner *owner,
     owner->holds = true;
     (void)pthread_mutex_unlock(&server->locks.lock);
     fy_files_tell_all(server);
-    /* Without attributes the client drops what it has. */
+    /* Without attributes the client drops its copies. */
     (void)fy_files_attr_at(server, owner->fd, &answer->attr);
 }
 
@@ -259,7 +259,7 @@ range_of(const struct fy_files_message *message, struct flock *out)
     return true;
 }
 
-/* What the owner has of the node, which need not have a name any more. */
+/* Finds the owner's description of the node, which need not have a name any more. */
 static void
 unlock(struct fy_files_server *server, const struct fy_files_message *message,
        uint64_t ino, const struct flock *range)

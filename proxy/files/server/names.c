@@ -54,7 +54,7 @@ join(const struct fy_files_bytes *folder, const struct fy_files_bytes *name,
 
 /* ---- make --------------------------------------------------------------------------- */
 
-/* What the name leads to already: a regular file, which is emptied if that was asked. */
+/* Opens the existing regular file of that name, and empties it if that was asked. */
 static int
 use_file(struct fy_files_request *request, int folder, const char *name,
          struct stat *about)
@@ -151,7 +151,7 @@ watch_made(struct fy_files_server *server,
     return number;
 }
 
-/* What may be made. */
+/* Types that may be made. */
 static int
 check_make(const struct fy_files_server *server,
            const struct fy_files_message *message)
@@ -247,7 +247,8 @@ give_back:
 
 /* ---- remove, rename -------------------------------------------------------------------- */
 
-/* The attributes of what has lost a name, `before' as it was; `held': O_PATH of it. */
+/* The attributes of a file that has lost a name, `before' as it was; `held': O_PATH of
+ * it. */
 static int
 attr_after(const struct fy_files_server *server, int held,
            const struct stat *before, struct fy_files_attr *out)
@@ -306,7 +307,7 @@ close_folder:
     return status;
 }
 
-/* A folder, with what is watched below it. In an exchange of two, those of the other one
+/* A folder, with the watched ones below it. In an exchange of two, those of the other one
  * are lost when something changes there. 0 or a negative errno. */
 static int
 rename_folder(struct fy_files_server *server,

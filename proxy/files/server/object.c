@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes as descriptors. One object an inode: it is found by the number that the client
- * knows, as long as it is held open, and by its path otherwise. What was read or written
- * stays open for a moment; what the client keeps stays until it is forgotten. Long because
- * borrowing, resting and keeping are states of one object.
+ * knows, as long as it is held open, and by its path otherwise. A file that was read or
+ * written stays open for a moment; one that the client keeps stays until it is forgotten.
+ * Long because borrowing, resting and keeping are states of one object.
  */
 #include "config.h"
 
@@ -231,7 +231,7 @@ enum {
     PLAIN = O_NONBLOCK | O_NOCTTY | O_CLOEXEC
 };
 
-/* What can be read and written, of that access: by open(2) of `path', or of the client's
+/* Opens the object for that access: by open(2) of `path', or of the client's
  * path if that is NULL. *out_flags: as it was opened. */
 static int
 open_for(struct fy_files_server *server, const struct fy_files_node *node,
@@ -281,7 +281,7 @@ equip(struct fy_files_object *object, int fd, int flags)
     close_at(used ? -1 : fd);
 }
 
-/* What a request may do with an object of that type. */
+/* Checks the request against the type of the object. */
 static int
 check_type(mode_t type, enum fy_files_access access)
 {
@@ -457,8 +457,8 @@ open_all(struct fy_files_server *server, int folder, const char *name,
     return 0;
 }
 
-/* Holds the object, and gives it back. Half of the numbers are left for what loses its
- * last name by the client. */
+/* Holds the object, and gives it back. Half of the numbers are left for files that
+ * lose their last name by the client. */
 static int
 keep(struct fy_files_server *server, uint64_t number,
      struct fy_files_object *object, bool held)

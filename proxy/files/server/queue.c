@@ -2,8 +2,8 @@
 /*
  * The order of requests. They are taken from the queue as they came. Until its node is
  * resolved to a descriptor, a SHARED request may run beside other ones, an ORDERED one
- * beside SHARED ones, an ALONE one beside none: so a name means to each request what the
- * requests before it made of it. ORDERED requests of one inode are also carried out one
+ * beside SHARED ones, an ALONE one beside none: so each request sees names as the
+ * requests before it left them. ORDERED requests of one inode are also carried out one
  * after the other.
  */
 #include "config.h"
@@ -33,7 +33,7 @@ free_request(struct fy_files_request *request)
     free(request);
 }
 
-/* With the queue's lock held, here and in what says so. */
+/* Called with the queue's lock held, as all functions that say so. */
 static void
 end_resolving(struct fy_files_queue *queue, struct fy_files_request *request)
 {
@@ -157,7 +157,7 @@ fy_files_finish(struct fy_files_request *request, int result,
 
 /* ---- carrying out ----------------------------------------------------------------------- */
 
-/* Opens what it names. Negative errno. */
+/* Opens the named object. Negative errno. */
 static int
 resolve(struct fy_files_request *request)
 {
@@ -223,7 +223,7 @@ carry_out(struct fy_files_request *request)
     }
 }
 
-/* What can be begun now; NULL: nothing. Locked. */
+/* Takes the next request that can begin; NULL: none. Locked. */
 static struct fy_files_request *
 pick(struct fy_files_queue *queue)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files process: its loop, which reads frames and hands them on, its begin and its
- * end. What is not understood ends the connection.
+ * end. A frame that is not understood ends the connection.
  */
 #include "config.h"
 
@@ -29,7 +29,7 @@ enum {
 #define SWEEP_NS  (UINT64_C(50000000))
 #define LINGER_NS (120 * UINT64_C(1000000000))
 
-/* ---- what the loop answers itself ------------------------------------------------------- */
+/* ---- answers of the loop itself ---------------------------------------------------------- */
 
 /* Whether it is the token of this process. */
 static bool
@@ -42,7 +42,7 @@ is_ours(const struct fy_files_server *server, const struct fy_files_bytes *data)
     return !differs;
 }
 
-/* What this process is, for the first client or for the one that comes back. */
+/* Describes this process to the first client or to one that comes back. */
 static int
 describe(struct fy_files_server *server, struct fy_files_message *answer)
 {
@@ -211,7 +211,7 @@ take_frames(struct fy_files_server *server)
     return true;
 }
 
-/* What reading came to. */
+/* Results of reading. */
 enum {
     LOST = -1,  /* the connection is gone */
     BROKEN = -2 /* it makes no sense */
@@ -272,8 +272,8 @@ on_linger(void *owner)
     server->ended = true;
 }
 
-/* A peer at the private socket sent its HELLO. The token gets the connection, also where the
- * old one is dead and does not know it yet. */
+/* A peer at the private socket sent its HELLO. The token gets the connection, also where
+ * the old one is dead and does not know it yet. */
 static void
 on_visitor(void *owner, uint32_t events)
 {

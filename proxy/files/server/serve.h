@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The outside of the files process: what serves the requests of one `ferry mount' next to
- * its files. For proxy/server, which forks it.
+ * The interface of the files process, which serves the requests of one `ferry mount' next
+ * to its files. For proxy/server, which forks it.
  */
 #ifndef FERRY_PROXY_FILES_SERVER_SERVE_H
 #define FERRY_PROXY_FILES_SERVER_SERVE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the files process. One thread, the loop, reads frames and writes what the
- * socket did not take at once. Workers carry requests out, in the order that queue.c
+ * Inside of the files process. One thread, the loop, reads frames and writes bytes that
+ * the socket did not take at once. Workers carry requests out, in the order that queue.c
  * keeps. A request belongs to the loop until it is queued, then to one worker at a time.
- * Nothing that the client says is trusted: message.h checks the form, each handler the
- * meaning, and every path is opened beneath the root without following a link.
+ * No word of the client is trusted: message.h checks the form, each handler the meaning,
+ * and every path is opened beneath the root without following a link.
  */
 #ifndef FERRY_PROXY_FILES_SERVER_SERVER_H
 #define FERRY_PROXY_FILES_SERVER_SERVER_H
@@ -32,7 +32,7 @@ enum fy_files_order {
     FY_FILES_ALONE,   /* resolved and carried out while no other is resolved */
 };
 
-/* What a request's node is opened for, before its handler runs. */
+/* Access for which a request's node is opened before its handler runs. */
 enum fy_files_access {
     FY_FILES_NONE, /* the handler resolves by itself */
     FY_FILES_PATH, /* O_PATH */
@@ -64,7 +64,7 @@ struct fy_files_request {
     struct fy_files_server *server;
     struct fy_files_request *next; /* in the queue, or behind one of its node */
     struct fy_files_request *active_next, **active_link;
-    char *frame; /* owned: what message borrows from */
+    char *frame; /* owned: the bytes that message borrows */
     size_t frame_bytes;
     struct fy_files_message message;
     const struct fy_files_call *call;
@@ -99,7 +99,7 @@ struct fy_files_queue {
 };
 
 int fy_files_queue_open(struct fy_files_server *server) FY_MUST_CHECK;
-/* Ends the workers; what was not begun is dropped. */
+/* Ends the workers; waiting requests are dropped. */
 void fy_files_queue_close(struct fy_files_server *server);
 /* Whether one more request is taken now. */
 bool fy_files_queue_has_room(struct fy_files_server *server);
@@ -114,7 +114,7 @@ void fy_files_finish(struct fy_files_request *request, int result,
  * carried out. Takes the borrowed object. */
 void fy_files_take_turn(struct fy_files_request *request,
                         struct fy_files_object *object);
-/* What follows needs no order: later requests may be resolved. */
+/* The rest of the request needs no order: later requests may be resolved. */
 void fy_files_resolved(struct fy_files_request *request);
 /* A request that changes something came again. True: it is known, and answered once. */
 bool fy_files_again(struct fy_files_server *server, uint64_t id);
@@ -131,29 +131,29 @@ struct fy_files_sending {
     struct fy_files_out out; /* from `at' on: not sent yet */
     size_t at;
     uint64_t epoch;           /* of the connection, from 1 */
-    _Atomic uint64_t changes; /* answers on it to what changes something */
-    bool away;    /* there is no connection: what is said is dropped */
-    bool blocked; /* the loop goes on when the socket takes more */
-    bool broken;  /* the process ends */
+    _Atomic uint64_t changes; /* answers on it to changing requests */
+    bool away;                /* there is no connection: messages are dropped */
+    bool blocked;             /* the loop goes on when the socket takes more */
+    bool broken;              /* the process ends */
     struct fy_files_said *said, **last_said; /* linger.c */
     unsigned nsaid;
 };
 
 int fy_files_sending_open(struct fy_files_server *server) FY_MUST_CHECK;
 void fy_files_sending_close(struct fy_files_server *server);
-/* No producer waits any more; what is said is dropped. */
+/* No producer waits any more; messages are dropped. */
 void fy_files_sending_break(struct fy_files_server *server);
 /* The connection is lost. Loop. */
 void fy_files_sending_lose(struct fy_files_server *server);
 /* server->wire is a new connection: the hello's answer is the first on it. Loop. */
 void fy_files_sending_resume(struct fy_files_server *server,
                              const struct fy_files_message *hello);
-/* Queues the frames and sends what the socket takes, if the connection is that of the
- * epoch (0: any). Waits while too much is queued. Any thread but the loop. */
+/* Queues the frames and sends as much as the socket takes, if the connection is that of
+ * the epoch (0: any). Waits while too much is queued. Any thread but the loop. */
 void fy_files_say(struct fy_files_server *server,
                   const struct fy_files_out *frames, uint64_t epoch);
-/* The same of one message; never waits. What cannot be encoded is answered with -ENOMEM.
- * keep: until it is acknowledged. Whether it was said. Any thread. */
+/* The same of one message; never waits. A message that cannot be encoded is answered with
+ * -ENOMEM. keep: until it is acknowledged. Whether it was said. Any thread. */
 bool fy_files_say_message(struct fy_files_server *server,
                           const struct fy_files_message *message,
                           uint64_t epoch, bool keep);
@@ -240,7 +240,7 @@ void fy_files_adopt(struct fy_files_server *server, int fd,
                     const struct stat *about);
 /* A descriptor of it, whatever it is good for. */
 int fy_files_fd(const struct fy_files_object *object);
-/* Holds under `number' what the folder has by that name, if it is that inode (-ESTALE).
+/* Holds under `number' the folder's entry of that name, if it is that inode (-ESTALE).
  * Negative errno. */
 int fy_files_keep(struct fy_files_server *server, uint64_t number, int folder,
                   const char *name, const struct stat *inode);
@@ -257,8 +257,8 @@ void fy_files_drop(struct fy_files_server *server, const struct stat *about);
  * open(2). Or a negative errno. */
 int fy_files_open(struct fy_files_server *server,
                   const struct fy_files_bytes *path, int flags);
-/* Reading from the descriptor leaves the access time, where this process may say so: what
- * is read ahead was not asked for. `flags': of its open(2). Returns it. */
+/* Reading from the descriptor leaves the access time, where this process may say so:
+ * bytes read ahead were not asked for. `flags': of its open(2). Returns it. */
 int fy_files_untouched(int fd, int flags);
 /* The folder of a node, O_PATH, whose ino is as it says; `about' may be NULL. */
 int fy_files_open_folder(struct fy_files_server *server,
@@ -280,7 +280,7 @@ void fy_files_fd_path(int fd, char out[32]);
 
 /* ---- user.c ------------------------------------------------------------------------- */
 
-/* What this thread makes until the end belongs to that user and group, if the client
+/* Files that this thread makes until the end belong to that user and group, if the client
  * asked for USERS. -EINVAL: there is no such one. */
 int fy_files_user_begin(const struct fy_files_server *server, uint32_t uid,
                         uint32_t gid);
@@ -386,10 +386,10 @@ uint64_t fy_files_watch(struct fy_files_server *server, int fd,
                         const struct fy_files_bytes *path,
                         const struct stat *about);
 void fy_files_unwatch(struct fy_files_server *server, uint64_t number);
-/* All folders are lost, soon: what was told may not have come. */
+/* All folders are lost, soon: notices may not have come. */
 void fy_files_unwatch_all(struct fy_files_server *server);
-/* Around a rename of a folder by the client, which moves those beneath it: `from' and `to'
- * are its paths, NULL if it failed. */
+/* Around a rename of a folder by the client, which moves those beneath it: `from' and
+ * `to' are its paths, NULL if it failed. */
 void fy_files_watch_move(struct fy_files_server *server);
 void fy_files_watch_moved(struct fy_files_server *server,
                           const struct fy_files_bytes *from,
@@ -410,9 +410,9 @@ struct fy_files_server {
     bool local; /* the root's file system is this kernel's alone */
     struct fy_loop loop;
     struct fy_watch wire, door, visitor;
-    char visit[8 << 10]; /* what the visitor has said */
+    char visit[8 << 10]; /* bytes of the visitor */
     struct fy_timer sweep, linger;
-    char *in; /* what has come of the next frames: in_bytes of it */
+    char *in; /* received part of the next frames: in_bytes of it */
     size_t in_bytes;
     char *
         partial; /* a frame that is on its way: so many of its bytes are here */

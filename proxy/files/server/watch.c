@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watched folders: what changes in them is told by CHANGED, with the attributes as they
+ * Watched folders: changes in them are told by CHANGED, with the attributes as they
  * are when it is told. A thread of its own reads the events, looks and tells; the
  * client's own changes are told like any. Where inotify cannot see all changes (a file
  * system of several hosts), nothing is watched and the client goes by time.
@@ -32,7 +32,7 @@ enum {
     EVENT_BYTES = 64 << 10,
     ROWS_MAX = 4096, /* changes of one round, each name once */
     PAUSE_MS = 2,    /* between rounds while there is more */
-    LOOK_MS = 100,   /* between looks at what has no events */
+    LOOK_MS = 100,   /* between looks at files without events */
     LOOK_BYTES = 32 << 10,
     LOOK_REST = 39, /* a look of one second is followed by so many of rest */
     MASK = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY |
@@ -72,7 +72,7 @@ struct round {
     struct row *rows; /* ROWS_MAX of them */
     unsigned n;
     unsigned *index;        /* of rows by hash, plus 1 */
-    bool all;               /* not known what changed: the queue was full */
+    bool all;               /* changes are not known: the queue was full */
     char *events, *entries; /* as they are read */
     struct seen *seen;      /* of the folder that is looked at: nseen of them */
     size_t nseen, seen_capacity;
@@ -350,8 +350,8 @@ open_watched(struct fy_files_server *server, int watch, int flags,
     return fd;
 }
 
-/* Says what the name is now; *out_seen is false if that cannot be seen, as in a folder that
- * this user may no longer search. FY_ERR_*. */
+/* Tells the present file of the name; *out_seen is false if that cannot be seen, as in a
+ * folder that this user may no longer search. FY_ERR_*. */
 static int
 tell(struct fy_files_server *server, const struct row *row, int folder,
      struct fy_files_out *out, bool *out_seen)
@@ -455,7 +455,7 @@ name_hash(int watch, const char *name, size_t n)
     return hash;
 }
 
-/* Adds the name once. Full: what is there is told first. */
+/* Adds the name once. Full: the names in it are told first. */
 static void
 add_row(struct fy_files_server *server, struct round *round, int watch,
         const char *name)
@@ -510,7 +510,7 @@ take_event(struct fy_files_server *server, struct round *round,
     }
 }
 
-/* Tells what is in the queue now. Whether there was something. */
+/* Tells the changes in the queue. Whether there was something. */
 static bool
 drain(struct fy_files_server *server, struct round *round)
 {
@@ -543,7 +543,7 @@ drain(struct fy_files_server *server, struct round *round)
     return some;
 }
 
-/* ---- what has no events --------------------------------------------------------------------------- */
+/* ---- changes without events ------------------------------------------------------------------------ */
 
 static uint64_t
 mix(uint64_t a, uint64_t b)
@@ -551,7 +551,7 @@ mix(uint64_t a, uint64_t b)
     return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15) ^ (a >> 29);
 }
 
-/* Tells what has come, and those who wait for that. Whether something had. */
+/* Tells the changes that came, and those who wait for them. Whether something had. */
 static bool
 serve_events(struct fy_files_server *server, struct round *round)
 {
@@ -642,7 +642,7 @@ look_through(struct fy_files_server *server, struct round *round,
     return good;
 }
 
-/* What was seen, of a size that fits; NULL: no memory. */
+/* Allocates the state of the last look, of a size that fits; NULL: no memory. */
 static struct seen *
 copy_seen(struct round *round)
 {

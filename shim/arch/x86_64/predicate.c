@@ -18,7 +18,7 @@ enum {
     MAX_VISITS = 512, /* trees share nodes: bounds the work */
 };
 
-/* Encodings of what an expression may use, rax first; none needs a SIB. */
+/* Encodings of registers that an expression may use, rax first; none needs a SIB. */
 static const uint8_t registers[REGISTERS] = {0, 10, 3, 14, 15};
 /* rdi rsi rdx rcx r8 r9 */
 static const uint8_t arguments[6] = {7, 6, 2, 1, 8, 9};
@@ -97,7 +97,7 @@ two(struct compiler *c, unsigned opcode, unsigned reg, unsigned rm)
     byte(c, 0xc0 | (reg & 7) << 3 | (rm & 7));
 }
 
-/* ---- what an expression is -------------------------------------------------- */
+/* ---- expressions -------------------------------------------------------- */
 
 static const struct fy_node *
 resolve(struct compiler *c, uint32_t index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The code of thunks and stubs (thunk.h), and the argument order of the System
- * V AMD64 ABI. Tool side: no host program runs this file, only what it emits.
+ * V AMD64 ABI. Tool side: no host program runs this file, only its output.
  */
 #include "config.h"
 
