@@ -269,9 +269,10 @@ static const struct fy_setting table[] = {
      WIRE | USER, AT(memory_bytes), .parse = parse_memory,
      .print = print_memory},
     {"residency", "off",
-     "what stays on the device between calls: off (nothing) or write-through "
-     "(operands whose writes the kernel tells of)",
-     WIRE | USER, AT(residency), .words = "off|write-through"},
+     "what stays on the device between calls: off (nothing), write-through "
+     "(operands whose writes the kernel tells of), compare (operands, hashed "
+     "before each use) or auto (write-through, else compare)",
+     WIRE | USER, AT(residency), .words = "off|auto|write-through|compare"},
     {"force", "0",
      "offload whenever the annotation allows, without the cost model",
      WIRE | USER, AT(force), .parse = parse_bool, .print = print_bool},

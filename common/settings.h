@@ -39,8 +39,9 @@ enum fy_mode {
 /* Kinds of residency. */
 enum fy_residency {
     FY_RESIDENCY_OFF = 0,
+    FY_RESIDENCY_AUTO, /* write-through; compare, where that cannot be */
     FY_RESIDENCY_WRITE_THROUGH, /* the kernel tells which pages were written */
-    FY_RESIDENCIES,
+    FY_RESIDENCY_COMPARE,       /* hashes of contents are compared */
 };
 
 /* Variables that a command at a proxy gets. */
@@ -110,7 +111,7 @@ struct fy_setting {
     int (*parse)(const char *value, void *field, struct fy_buffer *why);
     /* Appends the field's value in the form that parse() reads; NULL without WIRE. */
     void (*print)(const void *field, struct fy_buffer *to);
-    /* "off|write-through": values of an enum, in order. */
+    /* "ask|auto|never": values of an enum, in order. */
     const char *words;
 };
 

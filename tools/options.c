@@ -38,7 +38,7 @@ static const char help[] =
     "                        'host' computes here, 'cuda' on the Nth GPU from "
     "0,\n"
     "                        within SIZE bytes (64MiB, 1GiB)\n"
-    "  --residency off|write-through\n"
+    "  --residency off|auto|write-through|compare\n"
     "                        what stays on the device between calls (off)\n"
     "  --force               whenever the annotation allows, not when it pays\n"
     "  --verify[=RATE[:SEED]] compare offloaded calls, or a part of them "

@@ -44,6 +44,7 @@ struct fy_host_access {
  */
 bool fy_host_can_be_had(const void *at, size_t bytes, bool writes);
 
+/* Begins copies to (`writes') or from the program's memory; `skips': see the struct. */
 void fy_host_access_begin(struct fy_host_access *access, bool writes,
                           bool skips);
 

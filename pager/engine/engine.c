@@ -679,7 +679,9 @@ fy_engine_start(const struct fy_shim_services *given)
         return NULL;
     }
     state.pool.memory = &state.memory;
-    if (fy_memory_start(&state.memory, settings->residency) ||
+    /* Random chunks are for tests, which have small operands. */
+    if (fy_memory_start(&state.memory, settings->residency,
+                        settings->chunk_random ? 4096 : 0) ||
         fy_pool_start(&state.pool, state.ops, settings->memory_bytes) ||
         fy_fork_start(&state)) {
         errno = saved;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libfypager_la_SOURCES += \
+	pager/memory/compare.c \
+	pager/memory/compare.h \
 	pager/memory/memory.c \
 	pager/memory/memory.h \
 	pager/memory/watch.c \

@@ -3,7 +3,8 @@
  * The table of objects. The rules that lose an update when they are broken: protect
  * (scan), then copy; a written page is stale in every object; only pages that lie wholly
  * in the operand become clean; of a result only pages without gaps do; each use scans
- * again, and a mapping that is not registered ends the object.
+ * again, and a mapping that is not registered ends the object. Of compared objects: a
+ * page is clean if the hash was the same before and after the copy, and still is.
  */
 #include "config.h"
 
@@ -16,7 +17,6 @@
 #include "common/debug.h"
 
 enum {
-    LEAST_BYTES = 128 << 10, /* of an object; smaller operands are copied */
     MIRROR_ALIGN = 256,
     WASTED_USES = 2, /* in a row, and the object is dropped */
     FIRST_SKIP = 16,
@@ -36,13 +36,24 @@ page_up(uintptr_t at)
 }
 
 int
-fy_memory_start(struct fy_memory *m, enum fy_residency residency)
+fy_memory_start(struct fy_memory *m, enum fy_residency residency,
+                uint64_t least_bytes)
 {
+    const bool watches = residency == FY_RESIDENCY_AUTO ||
+                         residency == FY_RESIDENCY_WRITE_THROUGH;
+    const bool compares =
+        residency == FY_RESIDENCY_AUTO || residency == FY_RESIDENCY_COMPARE;
+
     m->residency = residency;
+    m->least_bytes = least_bytes ? least_bytes : FY_MEMORY_LEAST_BYTES;
     m->watch.fd = -1;
-    if (residency != FY_RESIDENCY_OFF && fy_pages_open(&m->watch) != FY_OK) {
-        fy_debug(MEMORY, "nothing stays on the device: this kernel, or a "
-                         "filter, does not let writes be watched");
+    bool can_watch = watches && fy_pages_open(&m->watch) == FY_OK;
+    bool can_compare = compares && fy_compare_start(&m->compare) == FY_OK;
+    if (watches && !can_watch) {
+        fy_debug(MEMORY,
+                 "this kernel, or a filter, does not let writes be watched");
+    }
+    if (!can_watch && !can_compare) {
         m->residency = FY_RESIDENCY_OFF;
     }
     return pthread_mutex_init(&m->lock, NULL) ? FY_ERR_NOMEM : FY_OK;
@@ -73,13 +84,65 @@ turn_stale(void *opaque, uintptr_t first, uintptr_t end)
     }
 }
 
-/* Protects the pages that lie wholly in lo .. hi - 1; those written are stale. */
-static int
-protect(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
+static size_t
+index_of(const struct fy_object *o, uintptr_t page)
 {
+    return (page - page_down(o->start)) / FY_PAGE_BYTES;
+}
+
+/* A page with another hash than the mirror's is stale. Keeps the hash for settle_read(). */
+static void
+compare_before(void *opaque, uintptr_t page, struct fy_page_hash hash)
+{
+    struct fy_object *o = opaque;
+    struct fy_page_hash *old = &o->hashes[index_of(o, page)];
+    if (old->low != hash.low || old->high != hash.high) {
+        o->clean[index_of(o, page)] = false;
+        *old = hash;
+    }
+}
+
+/* A stale page was copied in: it is clean if it was the same before and after that. */
+static void
+compare_after(void *opaque, uintptr_t page, struct fy_page_hash hash)
+{
+    struct fy_object *o = opaque;
+    struct fy_page_hash *old = &o->hashes[index_of(o, page)];
+    o->clean[index_of(o, page)] =
+        old->low == hash.low && old->high == hash.high;
+}
+
+/* The mirror has the page's content. */
+static void
+take_hash(void *opaque, uintptr_t page, struct fy_page_hash hash)
+{
+    struct fy_object *o = opaque;
+    o->hashes[index_of(o, page)] = hash;
+    o->clean[index_of(o, page)] = true;
+}
+
+static int
+hash_pages(struct fy_memory *m, struct fy_object *o, uintptr_t lo, uintptr_t hi,
+           fy_compare_told *told)
+{
+    return fy_compare_pages(&m->compare, page_up(lo), page_down(hi), told, o);
+}
+
+/* Finds pages that lie wholly in the operand and were written: they are stale. */
+static int
+look(struct fy_memory *m, const struct fy_held *held)
+{
+    struct fy_object *o = held->object;
     m->found = false;
-    return fy_pages_scan(&m->watch, page_up(lo), page_down(hi), turn_stale,
-                         turn_stale, m);
+    if (!o->hashes) {
+        return fy_pages_scan(&m->watch, page_up(held->lo), page_down(held->hi),
+                             turn_stale, turn_stale, m);
+    }
+    if (!held->reads) { /* all of it will be other bytes */
+        set_pages(o, held->lo, held->hi, false);
+        return FY_OK;
+    }
+    return hash_pages(m, o, held->lo, held->hi, compare_before);
 }
 
 static void
@@ -96,6 +159,7 @@ drop(struct fy_memory *m, struct fy_object *o, const char *why)
     }
     m->resident_bytes -= o->buffer_bytes;
     free(o->clean);
+    free(o->hashes);
     memset(o, 0, sizeof(*o));
 }
 
@@ -168,14 +232,20 @@ make(struct fy_memory *m, struct fy_device *device, uintptr_t lo, uintptr_t hi,
         past->skip--;
         return NULL;
     }
-    if (!o || bytes > *budget || *budget - bytes < least ||
-        fy_pages_add(&m->watch, lo, hi) != FY_OK) {
+    if (!o || bytes > *budget || *budget - bytes < least) {
+        return NULL;
+    }
+    bool watched = m->watch.fd >= 0 && fy_pages_add(&m->watch, lo, hi) == FY_OK;
+    if (!watched && !m->compare.block) {
         return NULL;
     }
     size_t pages = (page_up(hi) - page_down(lo)) / FY_PAGE_BYTES;
     o->clean = calloc(pages, 1);
-    if (!o->clean || device->ops->alloc(device, bytes, &o->buffer) != FY_OK) {
+    o->hashes = watched ? NULL : calloc(pages, sizeof *o->hashes);
+    if (!o->clean || (!watched && !o->hashes) ||
+        device->ops->alloc(device, bytes, &o->buffer) != FY_OK) {
         free(o->clean);
+        free(o->hashes);
         memset(o, 0, sizeof(*o));
         return NULL;
     }
@@ -186,8 +256,8 @@ make(struct fy_memory *m, struct fy_device *device, uintptr_t lo, uintptr_t hi,
     o->mirror = o->buffer + lo % MIRROR_ALIGN;
     m->resident_bytes += bytes;
     *budget -= bytes;
-    fy_debug(MEMORY, "object of %llu bytes made",
-             (unsigned long long)(hi - lo));
+    fy_debug(MEMORY, "object of %llu bytes made, %s",
+             (unsigned long long)(hi - lo), watched ? "watched" : "compared");
     return o;
 }
 
@@ -203,14 +273,14 @@ stale_bytes(const struct fy_held *held)
     return sum;
 }
 
-/* Returns true if the object is of use for that row: its pages are looked at. */
+/* Looks at the pages of the row. Returns true if the object is of use for it. */
 static bool
 refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
         bool is_new)
 {
     held->object = o;
-    if (protect(m, held->lo, held->hi) != FY_OK) {
-        drop(m, o, "its mapping is another one, or the kernel refused a scan");
+    if (look(m, held) != FY_OK) {
+        drop(m, o, "its mapping is another one, or the kernel refused a look");
         return false;
     }
     /* The scan has left out pages that the operand has only a part of. */
@@ -218,7 +288,7 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     set_pages(o, page_down(held->hi), page_up(held->hi), false);
     /* Pinning is a write that is seen, unless it came before the protection, which may
      * be that of an object that was dropped. */
-    if ((m->found || is_new) && fy_pages_is_blind()) {
+    if (!o->hashes && (m->found || is_new) && fy_pages_is_blind()) {
         drop(m, o, "memory may be pinned");
         return false;
     }
@@ -252,7 +322,7 @@ is_again(const struct fy_hold *hold, const struct fy_held *held)
 
 /* Fills *held; false: the operand is too small, or too thin. */
 static bool
-describe(const struct fy_view *view, struct fy_held *held)
+describe(const struct fy_view *view, uint64_t least, struct fy_held *held)
 {
     int64_t low, high;
     if (fy_view_is_empty(view) || view->access == FY_ACCESS_SCRATCH ||
@@ -268,7 +338,7 @@ describe(const struct fy_view *view, struct fy_held *held)
         .writes = (view->access & FY_ACCESS_OUT) != 0,
         .dense = bytes == span && view->sign == 0,
     };
-    return span >= LEAST_BYTES && bytes >= span / 4;
+    return span >= least && bytes >= span / 4;
 }
 
 void
@@ -286,7 +356,7 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
     for (unsigned i = 0; i < n && i < FY_MAX_OPERANDS; i++) {
         struct fy_held *held = &hold->rows[hold->count];
         bool busy = false;
-        if (!describe(&views[i], held)) {
+        if (!describe(&views[i], m->least_bytes, held)) {
             continue;
         }
         if (is_again(hold, held)) {
@@ -314,7 +384,8 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
         struct fy_held *held = &hold->rows[i];
         uint64_t stale = stale_bytes(held), all = held->hi - held->lo;
         hold->stale_bytes += held->reads ? stale : 0;
-        if (held->writes) { /* each page would cost a fault when it is copied back */
+        if (held->writes && !held->object->hashes) {
+            /* Each page would cost a fault when it is copied back. */
             fy_pages_let(&m->watch, page_up(held->lo), page_down(held->hi));
         }
         hold->kept_bytes += held->reads ? all - stale : 0;
@@ -323,15 +394,44 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
     errno = saved;
 }
 
+/* The mirror has the operand as the call read it: pages that lie wholly in it are clean. */
+static void
+settle_read(struct fy_memory *m, const struct fy_held *held)
+{
+    struct fy_object *o = held->object;
+    uintptr_t at = held->lo;
+    uint64_t bytes;
+
+    if (!o->hashes) {
+        set_pages(o, page_up(held->lo), page_down(held->hi), true);
+        return;
+    }
+    while (!held->writes && fy_held_stale(held, &at, &bytes)) {
+        if (hash_pages(m, o, at, at + bytes, compare_after) != FY_OK) {
+            set_pages(o, at, at + bytes, false);
+        }
+        at += bytes;
+    }
+}
+
 /* Results are in host memory and in the mirror: pages without gaps are clean. */
 static void
 settle_written(struct fy_memory *m, const struct fy_held *held)
 {
-    bool seen = protect(m, held->lo, held->hi) == FY_OK;
+    struct fy_object *o = held->object;
+    bool whole = held->dense && held->placed && !held->missed;
+
+    if (o->hashes) {
+        turn_stale(m, held->lo, held->hi);
+        if (whole && hash_pages(m, o, held->lo, held->hi, take_hash) != FY_OK) {
+            set_pages(o, held->lo, held->hi, false);
+        }
+        return;
+    }
+    bool seen = look(m, held) == FY_OK;
     turn_stale(m, held->lo, held->hi);
-    if (seen && held->dense && held->placed && !held->missed &&
-        !fy_pages_is_blind()) {
-        set_pages(held->object, page_up(held->lo), page_down(held->hi), true);
+    if (seen && whole && !fy_pages_is_blind()) {
+        set_pages(o, page_up(held->lo), page_down(held->hi), true);
     }
 }
 
@@ -346,8 +446,7 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold, bool ok)
     for (unsigned i = 0; i < hold->count; i++) {
         const struct fy_held *held = &hold->rows[i];
         if (ok && held->placed && held->reads) {
-            set_pages(held->object, page_up(held->lo), page_down(held->hi),
-                      true);
+            settle_read(m, held);
         }
     }
     for (unsigned i = 0; i < hold->count; i++) {

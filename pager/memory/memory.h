@@ -3,7 +3,8 @@
  * Residency: operands stay on the device from one call to the next. An *object* is a
  * range of the program's memory with a *mirror*, a copy of it in device memory with the
  * same layout. Each page of an object is either clean (the mirror has its content, and
- * the kernel tells of the next write) or stale. Host memory is always complete: results
+ * the next call finds out if it was written) or stale. The kernel tells of writes
+ * (write-through), or pages are hashed (compare). Host memory is always complete: results
  * are copied back when their call ends, and an object may be dropped at any time between
  * calls.
  *
@@ -18,11 +19,13 @@
 
 #include "common/settings.h"
 #include "pager/device/device.h"
+#include "pager/memory/compare.h"
 #include "pager/memory/watch.h"
 
 enum {
     FY_MEMORY_OBJECTS = 64,
     FY_MEMORY_PAST = 64,
+    FY_MEMORY_LEAST_BYTES = 128 << 10,
 };
 
 struct fy_object {
@@ -31,7 +34,9 @@ struct fy_object {
     uint64_t buffer, buffer_bytes; /* device memory */
     uint64_t mirror;               /* device address of the byte at `start' */
     unsigned char *clean;          /* of each page that the object touches */
-    uint64_t used;                 /* count of holds when a call last had it */
+    /* Hashes of the mirror's pages, as in `clean'; NULL: the kernel tells of writes. */
+    struct fy_page_hash *hashes;
+    uint64_t used; /* count of holds when a call last had it */
     unsigned
         wasted; /* uses in a row that found it stale, or overwrote it unread */
     bool was_read;     /* by the last call */
@@ -49,8 +54,10 @@ struct fy_past {
 
 struct fy_memory {
     enum fy_residency residency; /* OFF: every function does nothing */
+    uint64_t least_bytes;        /* of an object; smaller operands are copied */
     struct fy_pages watch;
-    pthread_mutex_t lock; /* protects all below */
+    struct fy_compare compare; /* block NULL: contents are not compared */
+    pthread_mutex_t lock;      /* protects all below, and `compare' */
     uint64_t holds;
     uint64_t resident_bytes; /* device memory of all mirrors */
     bool found;              /* a written page, by the last scan */
@@ -77,11 +84,13 @@ struct fy_hold {
 };
 
 /*
- * Starts the room: asks the kernel once for write protection. Without write protection, and
- * with `off', there are no objects. FY_ERR_NOMEM.
+ * Starts the room: asks the kernel once for write protection, which `auto' and
+ * `write-through' use; `auto' compares memory that cannot be watched, `compare' all. With
+ * neither, and with `off', there are no objects. Objects have at least `least_bytes' (0:
+ * FY_MEMORY_LEAST_BYTES). FY_ERR_NOMEM.
  */
-int fy_memory_start(struct fy_memory *memory,
-                    enum fy_residency residency) FY_MUST_CHECK;
+int fy_memory_start(struct fy_memory *memory, enum fy_residency residency,
+                    uint64_t least_bytes) FY_MUST_CHECK;
 
 /*
  * Gives the call that owns `hold' an object for each of the n views (operands) that may

@@ -24,6 +24,11 @@ WAYS = {
              "--chunk", "random:%d"],
     "plenty": ["--device", "host,memory=1GiB", "--force"],
     "default": ["--device", "host"],
+    # Operands stay on the device, in mirrors that push each other out.
+    "resident": ["--device", "host,memory=256KiB", "--force",
+                 "--chunk", "random:%d", "--residency", "write-through"],
+    "compared": ["--device", "host,memory=256KiB", "--force",
+                 "--chunk", "random:%d", "--residency", "compare"],
     # The fake CUDA of tests/fakecuda: the CUDA device's own code.
     "cuda": ["--device", "cuda,memory=6KiB", "--force",
              "--chunk", "random:%d"],
@@ -33,7 +38,7 @@ WAYS["whole"] = ["--device", "cuda", "--force"]
 # The same with ferry's engine and the fake CUDA under ThreadSanitizer.
 WAYS["thread"] = WAYS["cuda"]
 CUDA_WAYS = ("cuda", "whole", "thread")
-HOST_WAYS = ("tiny", "plenty", "default")
+HOST_WAYS = ("tiny", "plenty", "default", "resident", "compared")
 
 
 class Case:

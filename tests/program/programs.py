@@ -20,6 +20,8 @@ WAYS = {
                  "--residency", "write-through"],
     "evicted": ["--device", "host,memory=2MiB", "--force",
                 "--residency", "write-through", "--chunk", "random:5"],
+    "compared": ["--device", "host,memory=64MiB", "--force",
+                 "--residency", "compare"],
     "card": ["--device", "cuda", "--force"], # tests/fakecuda
     "slow": ["--device", "host"], # with rates by which it never pays
 }
@@ -28,7 +30,7 @@ SLOW = "call_seconds=1000\n"
 ALL = ("cut", "whole", "default")
 # With a report, to see what was offloaded. Otherwise the program takes ferry's
 # own process, which is the other half of `ferry run'.
-COUNTED = ("cut", "whole", "card", "resident", "evicted")
+COUNTED = ("cut", "whole", "card", "resident", "evicted", "compared")
 BOTH = ("netlib", "openblas")
 # The fake card, where `make check' has built it.
 FAKED = ("card",) if os.path.exists(
@@ -190,7 +192,7 @@ def programs():
                               }.get(mode, ("dgemm",)))
     for seed in (1, 2, 3):
         yield Program("resident/%d" % seed, ["resident", "200", str(seed)],
-                      blas=one, ways=("whole", "resident", "evicted"))
+                      blas=one, ways=("whole", "resident", "evicted", "compared"))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))
