@@ -1166,6 +1166,7 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     check->spec = spec;
     check->invocation = invocation;
     check->sandbox = sandbox;
+    sandbox->plain = spec->keeps_names; /* as sshfs shows them */
     check->out_reason = out_reason;
     check->why = why;
     if (spec->keeps_names &&
