@@ -34,7 +34,7 @@ enum {
     RENEW_TRIPS = 6, /* to forget a root, to read it again, and some to spare */
     /* A host names the changed files within 500 ms of the end of a stage, and a round trip;
      * a long list needs more time, but never more than caches do to time out. */
-    TOLD_MS = 3000,
+    TOLD_MS = 10000,
     TOLD_LONGEST_MS = 22000,
     /* After an effect the mount is looked at for as long as the effect took, and so long. */
     SPARE_MS = 1000,
