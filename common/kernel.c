@@ -316,14 +316,6 @@ fy_openat2(int folder, const char *path, const struct open_how *how)
 
 /* ---- close_range --------------------------------------------------------------------- */
 
-struct entry { /* linux_dirent64 */
-    uint64_t inode;
-    int64_t offset;
-    unsigned short bytes;
-    unsigned char type;
-    char name[];
-};
-
 static void
 close_one(unsigned fd, bool later)
 {
@@ -338,25 +330,22 @@ close_one(unsigned fd, bool later)
 static bool
 close_listed(unsigned low, unsigned high, bool later)
 {
-    _Alignas(struct entry) char block[BLOCK_BYTES];
+    _Alignas(struct dirent64) char block[BLOCK_BYTES];
     int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    long n;
+    struct fy_entries entries = {dir, block, sizeof block, 0, 0};
+    const struct dirent64 *entry;
     if (dir < 0) {
         return false;
     }
-    while ((n = syscall(SYS_getdents64, dir, block, sizeof block)) > 0) {
-        for (long at = 0; at < n;) {
-            const struct entry *entry = (struct entry *)(block + at);
-            char *end;
-            unsigned long fd = strtoul(entry->name, &end, 10);
-            at += entry->bytes;
-            if (!*end && fd >= low && fd <= high && fd != (unsigned)dir) {
-                close_one((unsigned)fd, later);
-            }
+    while ((entry = fy_entries_next(&entries))) {
+        char *end;
+        unsigned long fd = strtoul(entry->d_name, &end, 10);
+        if (!*end && fd >= low && fd <= high && fd != (unsigned)dir) {
+            close_one((unsigned)fd, later);
         }
     }
     (void)close(dir);
-    return n == 0;
+    return entries.n == 0;
 }
 
 void

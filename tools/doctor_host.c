@@ -9,6 +9,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -25,11 +27,13 @@
 #include "tools/tool.h"
 
 enum {
-    LINE_BYTES = 1024,
-    LINES_MAX = 2000,
     SCRIPT_BYTES = 8192,
     PROGRAM_MAX_BYTES = 256 << 20,
     HEX_BYTES = 65,
+    ANSWER_BYTES = 256 << 10,
+    LOGIN_MS =
+        120000, /* until the first byte: somebody may be typing a password */
+    SILENCE_MS = 60000,
 };
 
 /* POSIX sh; in single quotes for whatever login shell, so without these and without the
@@ -65,7 +69,7 @@ enum found {
     MISSING,
     OTHER,
     SAME,
-    LOCALLY_MISSING, /* the client has no such program either */
+    LOCALLY_MISSING, /* the client has no such program */
     FOUND_COUNT,
 };
 
@@ -78,26 +82,35 @@ struct answer {
     enum found *found; /* by the commands' numbers */
 };
 
+/* Finds the client's program of that name; false: it has none. */
+static bool
+find_program(const char *name, char path[PATH_MAX])
+{
+    static const char *const folders[] = {"/usr/bin", "/bin", "/usr/local/bin"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        (void)snprintf(path, PATH_MAX, "%s/%s", folders[i], name);
+        if (access(path, X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 hash_of(const char *name, char out[HEX_BYTES])
 {
-    static const char *const folders[] = {"/usr/bin", "/bin", "/usr/local/bin"};
     unsigned char sum[32];
     char path[PATH_MAX];
+    size_t n = 0;
+    char *bytes = find_program(name, path)
+                      ? fy_read_file(path, PROGRAM_MAX_BYTES, &n)
+                      : NULL;
     out[0] = '\0';
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        size_t n = 0;
-        (void)snprintf(path, sizeof path, "%s/%s", folders[i], name);
-        char *bytes = access(path, X_OK) == 0
-                          ? fy_read_file(path, PROGRAM_MAX_BYTES, &n)
-                          : NULL;
-        if (bytes) {
-            fy_sha256_of(bytes, n, sum);
-            free(bytes);
-            for (size_t j = 0; j < sizeof sum; j++) {
-                (void)snprintf(out + 2 * j, 3, "%02x", sum[j]);
-            }
-            return;
+    if (bytes) {
+        fy_sha256_of(bytes, n, sum);
+        free(bytes);
+        for (size_t j = 0; j < sizeof sum; j++) {
+            (void)snprintf(out + 2 * j, 3, "%02x", sum[j]);
         }
     }
 }
@@ -126,7 +139,6 @@ note_program(struct answer *answer, char *text)
 static void
 note(struct answer *answer, char *line)
 {
-    line[strcspn(line, "\n")] = '\0';
     fy_plain(line, "");
     char *value = line + strcspn(line, " ");
     if (!*value) {
@@ -197,21 +209,45 @@ write_script(const struct fy_commands *commands, char script[SCRIPT_BYTES])
     return strlen(script) < SCRIPT_BYTES - 8;
 }
 
+/* Reads the whole answer. Returns NULL, or the reason why it is none. */
+static const char *
+read_answer(int from, char *text, size_t *out_n)
+{
+    struct pollfd ready = {.fd = from, .events = POLLIN};
+    size_t n = 0;
+    for (;;) {
+        int some = poll(&ready, 1, n ? SILENCE_MS : LOGIN_MS);
+        if (some < 0 && errno == EINTR) {
+            continue;
+        }
+        ssize_t got = some > 0 ? read(from, text + n, ANSWER_BYTES - n) : -1;
+        if (got <= 0) {
+            *out_n = n;
+            return got == 0 ? NULL : "the host does not answer";
+        }
+        n += (size_t)got;
+        if (n == ANSWER_BYTES) {
+            return "the host's answer does not end";
+        }
+    }
+}
+
 /* Runs the script and reads its lines: 0, or an exit status after a message. */
 static int
 ask(const struct fy_place *place, const char *host, const char *script,
     struct answer *answer)
 {
-    char said[200] = "", line[LINE_BYTES];
+    char said[200] = "", *text = malloc(ANSWER_BYTES + 1), *rest = text;
     struct fy_buffer why;
     int ends[2], ended = 1;
+    size_t n = 0;
     pid_t pid;
-    unsigned lines = 0;
     fy_buffer_start(&why, said, sizeof said);
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (nothing < 0 || out < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+    if (!text || nothing < 0 || out < 0 || pipe2(ends, O_CLOEXEC) != 0) {
         fy_say("%s: %s", host, strerror(errno));
+        free(text);
         return FY_EXIT_FAILURE;
     }
     (void)fflush(stdout);
@@ -221,22 +257,25 @@ ask(const struct fy_place *place, const char *host, const char *script,
     (void)close(out);
     (void)close(ends[1]);
     (void)close(nothing);
-    FILE *from = fdopen(ends[0], "re");
-    if (status || !from) {
-        fy_say("%s: %s", host, status ? said : strerror(errno));
-        return FY_EXIT_FAILURE;
+    const char *trouble = status ? said : read_answer(ends[0], text, &n);
+    (void)close(ends[0]);
+    if (!status && trouble) {
+        (void)kill(pid, SIGTERM);
     }
-    while (lines++ < LINES_MAX && fgets(line, sizeof line, from)) {
+    while (!status && waitpid(pid, &ended, 0) < 0 && errno == EINTR) {
+    }
+    text[n] = '\0';
+    for (char *line; !trouble && (line = strsep(&rest, "\n"));) {
         note(answer, line);
     }
-    (void)fclose(from);
-    while (waitpid(pid, &ended, 0) < 0 && errno == EINTR) {
+    free(text);
+    if (!trouble && !answer->ended) {
+        trouble = "the host did not answer";
     }
-    if (!answer->ended) {
-        fy_say("%s: the host did not answer", host);
-        return FY_EXIT_FAILURE;
+    if (trouble) {
+        fy_say("%s: %s", host, trouble);
     }
-    return 0;
+    return trouble ? FY_EXIT_FAILURE : 0;
 }
 
 /* ---- the answer -------------------------------------------------------------------------- */
@@ -265,10 +304,10 @@ print_commands(const struct answer *answer)
                                                    [LOCALLY_MISSING] =
                                                        "only there"};
     static const enum found order[] = {SAME, OTHER, MISSING, LOCALLY_MISSING};
-    char mine[HEX_BYTES];
+    char path[PATH_MAX];
     for (size_t i = 0; i < fy_commands_count(answer->commands); i++) {
         const char *name = fy_commands_name(answer->commands, i)->name;
-        if (answer->found[i] == MISSING && (hash_of(name, mine), !*mine)) {
+        if (answer->found[i] == MISSING && !find_program(name, path)) {
             answer->found[i] = FOUND_COUNT; /* on neither host */
         }
     }

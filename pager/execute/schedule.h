@@ -14,7 +14,8 @@
 
 /*
  * A box of a view: indices lo[k] .. lo[k] + n[k] - 1. Two tiles of one view in
- * one schedule are equal or disjoint, unless both are only read.
+ * one schedule are equal, or begin at different places and are disjoint (unless
+ * both are only read).
  */
 struct fy_tile {
     uint16_t view;
@@ -27,30 +28,10 @@ struct fy_tile {
     int64_t device_stride[FY_MAX_OPERAND_AXES];
 };
 
-/* Which elements a tile has, as a key: without gaps, zero past its axes. */
-struct fy_tile_key {
-    uint32_t view;
-    uint32_t naxes;
-    int64_t lo[FY_MAX_OPERAND_AXES];
-    int64_t n[FY_MAX_OPERAND_AXES];
-};
-
-static inline struct fy_tile_key
-fy_tile_key_of(const struct fy_tile *tile)
-{
-    struct fy_tile_key key = {.view = tile->view, .naxes = tile->naxes};
-    for (int k = 0; k < tile->naxes; k++) {
-        key.lo[k] = tile->lo[k];
-        key.n[k] = tile->n[k];
-    }
-    return key;
-}
-
 struct fy_step {
     uint32_t tiles; /* first row in fy_schedule.tiles */
     uint16_t ntiles;
-    uint16_t chunk_call; /* the planner's own number: which function to call */
-    uint32_t tag;        /* the planner's own: which chunk this is */
+    uint32_t tag; /* the planner's own: which chunk this is */
     /* All that steps before it wrote is back in host memory before its tiles are
      * copied in: they may be other tiles of the same memory. */
     bool after;

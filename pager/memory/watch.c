@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/kernel.h"
 #include "common/procmap.h"
 
 #define WP_UNPOPULATED (UINT64_C(1) << 13)
@@ -293,59 +294,31 @@ may_pin(const char *target)
     return false;
 }
 
-/* struct linux_dirent64 */
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
-};
-
-/* Looks through the entries of one read of the folder; adds them to *count. */
-static bool
-pins_in(int folder, const char *listing, long bytes, unsigned *count)
-{
-    char target[64];
-
-    for (long at = 0; at < bytes;) {
-        const struct entry *entry =
-            (const struct entry *)(const void *)(listing + at);
-        at += entry->bytes;
-        if (entry->name[0] == '.') {
-            continue;
-        }
-        long got = syscall(SYS_readlinkat, folder, entry->name, target,
-                           sizeof(target) - 1);
-        target[got > 0 ? got : 0] = '\0';
-        if (++*count > MAX_FDS || may_pin(target)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool
 fy_pages_is_blind(void)
 {
-    _Alignas(8) char listing[LISTING_BYTES];
+    _Alignas(struct dirent64) char listing[LISTING_BYTES];
+    char target[64];
     int saved = errno;
     unsigned count = 0;
     bool pins = false;
-    long got = -1;
     int folder = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
                               O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct fy_entries entries = {folder, listing, sizeof(listing), 0, 0};
+    const struct dirent64 *entry;
 
-    while (folder >= 0 && !pins) {
-        got = syscall(SYS_getdents64, folder, listing, sizeof(listing));
-        if (got <= 0) {
-            break;
+    while (!pins && (entry = fy_entries_next(&entries))) {
+        if (entry->d_name[0] == '.') {
+            continue;
         }
-        pins = pins_in(folder, listing, got, &count);
+        long got = syscall(SYS_readlinkat, folder, entry->d_name, target,
+                           sizeof(target) - 1);
+        target[got > 0 ? got : 0] = '\0';
+        pins = ++count > MAX_FDS || may_pin(target);
     }
     if (folder >= 0) {
         close_fd(folder);
     }
     errno = saved;
-    return pins || got < 0;
+    return pins || entries.n < 0;
 }

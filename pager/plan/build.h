@@ -7,6 +7,7 @@
 #ifndef FERRY_PAGER_PLAN_BUILD_H
 #define FERRY_PAGER_PLAN_BUILD_H
 
+#include "pager/execute/replica.h"
 #include "pager/plan/plan.h"
 
 enum {
@@ -45,7 +46,6 @@ enum {
 
 /* Bytes of a struct argument with this variant's numbers in it. */
 struct fy_image {
-    uint32_t bytes;
     _Alignas(16) unsigned char content[FY_IMAGE_BYTES];
 };
 
@@ -82,13 +82,6 @@ struct fy_variant {
     struct fy_patch patches[FY_MAX_PATCHES];
 };
 
-/* The first element of a workspace as the caller shall find it. */
-struct fy_answer {
-    char *host;
-    uint32_t bytes;
-    unsigned char content[16];
-};
-
 /* The diagonal of a factor, in the caller's memory. */
 struct fy_diagonal {
     const char *host;
@@ -100,10 +93,10 @@ struct fy_diagonal {
 /* Returns true if all of it is finite, and no element is 0 that may not be. */
 bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
 
-enum {
-    FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
-};
 void fy_variant_free(struct fy_variant *variant); /* and those behind it */
+/* Appends the lengths of strings that a function takes behind the arguments: 1 each. */
+void fy_variant_add_lengths(struct fy_variant *variant,
+                            const struct fy_arg *args, unsigned nargs);
 
 /* Images of structs, patched for one step; live until the plan is freed. */
 struct fy_step_memory {
@@ -113,8 +106,13 @@ struct fy_step_memory {
     struct fy_image given[FY_MAX_IMAGES];  /* as they were before */
 };
 
-struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
 struct fy_held_memory;
+
+/* Parts of one dimension: [start[i], start[i + 1]), 0 <= i < count. */
+struct fy_cuts {
+    uint32_t count;
+    int64_t *start;
+};
 
 struct fy_planner {
     struct fy_plan plan; /* first: the part that other rooms see */
@@ -132,8 +130,7 @@ struct fy_planner {
     char *info_pointer; /* of the call: set to 0 when all went well */
     /* Pivots count from their panel: then each panel's start is added. */
     char *pivots;
-    int64_t *pivot_starts; /* npivot_panels + 1 */
-    uint32_t npivot_panels;
+    struct fy_cuts pivot_panels;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
     /* Workspace of an algorithm on the host device, which has no other:
      * LAPACK's WORK. */
@@ -141,18 +138,10 @@ struct fy_planner {
     void *factors; /* operands of an algorithm beside the caller's */
     struct fy_diagonal diagonal;
     bool wants_finite; /* of results in the first operand */
-    /* The sizes of workspaces, as LAPACK's WORK(1): stored when all went well. */
-    struct fy_answer answers[FY_MAX_ANSWERS];
-    uint32_t nanswers;
-    struct fy_tile_entry *registry;
+    bool stores_sizes; /* of workspaces, as LAPACK does in WORK(1) */
+    struct fy_replica_table tiles; /* of the steps so far */
     struct fy_step_memory *step_memory;
     struct fy_held_memory *held;
-};
-
-/* Parts of one dimension: [start[i], start[i + 1]), 0 <= i < count. */
-struct fy_cuts {
-    uint32_t count;
-    int64_t *start;
 };
 
 /* `count' nearly equal parts, their length a multiple of `multiple'. */
@@ -200,6 +189,11 @@ int fy_plan_launch(void *planner, const struct fy_step *step,
                    const struct fy_tile *tiles, const uint64_t *address,
                    struct fy_stream *stream);
 bool fy_plan_accept(void *planner);
+/*
+ * Predicts the traffic of the steps under a cache of the budget that evicts by the
+ * known future. FY_ERR_NOMEM, FY_ERR_NOFIT.
+ */
+int fy_planner_traffic(struct fy_planner *planner) FY_MUST_CHECK;
 /* Fills the schedule and its predicted traffic. */
 int fy_planner_finish(struct fy_planner *planner) FY_MUST_CHECK;
 
@@ -239,9 +233,9 @@ bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);
 bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
                          double lo, double hi);
 
-/* Notes the size of each workspace that the plan does not hand to the original, which
- * would leave its best size in the first element. FY_ERR_UNSUPPORTED. */
-int fy_plan_sizes(struct fy_planner *planner) FY_MUST_CHECK;
+/* Stores the size of each workspace that the plan has not handed to the original, which
+ * would leave the best size in the first element. */
+void fy_plan_store_sizes(const struct fy_planner *planner);
 
 /* Planners: each leaves a finished plan, or an error and anything at all. */
 int fy_plan_whole(struct fy_planner *planner) FY_MUST_CHECK;

@@ -60,6 +60,8 @@ struct connection {
     double bytes_a_second;           /* as its stages measured; 0: unknown */
     uint64_t heard_bytes;            /* at the last keep-alive */
     uint64_t received_bytes, sent_bytes, rtt_ns;
+    uint64_t
+        excess_ns; /* by which looks after effects were too long, summed up */
     struct fy_tools_known tools;  /* as earlier runs found */
     struct fy_carrying *carrying; /* carry.c: the first is under way */
 };

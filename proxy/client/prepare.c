@@ -16,6 +16,7 @@
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/path.h"
 #include "proxy/client/barrier.h"
 #include "proxy/client/stage.h"
@@ -31,7 +32,18 @@ enum {
     /* A mount whose barrier takes longer is far: names are read ahead there. */
     FAR_NS = 4000000,
     RENEW_TRIPS = 6, /* to forget a root, to read it again, and some to spare */
+    /* A host names the changed files within 500 ms of the end of a stage, and a round trip;
+     * a long list needs more time, but never more than caches do to time out. */
+    TOLD_MS = 10000,
+    TOLD_LONGEST_MS = 22000,
+    /* After an effect the mount is looked at for as long as the effect took, and so long. */
+    SPARE_MS = 1000,
+    SPARE_TRIPS = 32,
+    SPARE_TRIP_MS =
+        250, /* longest round trip that counts: a host can answer late */
+    EXCESS_MS = 10000, /* of all effects; then effects run locally */
 };
+static const uint64_t ms_ns = 1000000;
 
 struct fy_job {
     struct fy_work work;
@@ -42,6 +54,7 @@ struct fy_job {
     const char *is_output; /* an operand: `alike' has it */
     int gathered;          /* atomic: it was run */
     bool stuck;            /* the stage does not wait for it */
+    bool submitted;        /* after: the pool has it */
     bool cached;           /* the mounts' caches are dealt with too */
     bool again;            /* earlier writes are at the host by now */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
@@ -448,15 +461,12 @@ run_after(struct fy_work *work)
     }
 }
 
-/*
- * Waits until the mounts' caches time out, because the other changes are not known. Later
- * effects on mounts of that host run locally, or a host that lies could make each wait.
- */
+/* Has later effects on mounts of the stage's host run locally, or a host that lies could make
+ * each effect wait. */
 static void
-wait_out(struct stage *stage)
+distrust(struct stage *stage)
 {
     struct fy_session *session = stage->session;
-    uint64_t longest_ms = 0;
     for (unsigned i = 0; i < session->nmounts; i++) {
         struct fy_mount *mount = &session->mounts[i];
         if (fy_place_same_host(&mount->place, &stage->mount->place) &&
@@ -464,14 +474,41 @@ wait_out(struct stage *stage)
             mount->traits |= FY_MOUNT_KEEPS;
         }
     }
+}
+
+/* Waits until the mounts' caches time out, because the other changes are not known; once. */
+static void
+wait_out(struct stage *stage)
+{
+    uint64_t longest_ms = 0;
+    distrust(stage);
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         longest_ms =
             mount->forgets_ms > longest_ms ? mount->forgets_ms : longest_ms;
     }
     if (longest_ms) {
-        stage->prepare.fresh_ns =
-            stage->result.ended_ns + longest_ms * UINT64_C(1000000);
+        stage->prepare.fresh_ns = stage->result.ended_ns + longest_ms * ms_ns;
+    }
+}
+
+/*
+ * Adds up how much longer the looks after effects took than they should: a host that lies can
+ * name any number of files, and each has to be asked for.
+ */
+static void
+count_excess(struct stage *stage)
+{
+    struct connection *connection = stage->connection;
+    uint64_t spent_ns = fy_clock_ns() - stage->result.ended_ns;
+    uint64_t trip_ns = connection->rtt_ns < SPARE_TRIP_MS * ms_ns
+                           ? connection->rtt_ns
+                           : SPARE_TRIP_MS * ms_ns;
+    uint64_t allowed_ns = SPARE_MS * ms_ns + SPARE_TRIPS * trip_ns +
+                          (stage->result.ended_ns - stage->asked_ns);
+    connection->excess_ns += spent_ns > allowed_ns ? spent_ns - allowed_ns : 0;
+    if (connection->excess_ns > EXCESS_MS * ms_ns) {
+        distrust(stage);
     }
 }
 
@@ -486,6 +523,8 @@ done_after(struct fy_work *work)
         /* Where time alone refreshes, it must pass each time. */
         if (job->cut || job->stale) {
             wait_out(stage);
+        } else if (stage->connection && stage->result.known) {
+            count_excess(stage);
         }
         stage->session->calls->try_end(stage);
     }
@@ -496,6 +535,7 @@ static void
 refresh(struct stage *stage)
 {
     struct fy_job *job = stage->prepare.job;
+    job->submitted = true;
     if ((job->npaths > 0 || is_told(stage)) &&
         fy_pool_submit(stage->session->pool, &job->work) == 0) {
         return;
@@ -510,6 +550,7 @@ touched_data(struct exchange *exchange, const void *bytes, size_t n)
     struct stage *stage =
         (struct stage *)((char *)exchange -
                          offsetof(struct stage, prepare.touched));
+    stage->prepare.heard_ns = fy_clock_ns();
     if (n > FY_SPEC_MAX_BYTES - stage->prepare.touched_used) {
         return;
     }
@@ -572,7 +613,8 @@ touched_closed(struct exchange *exchange, uint32_t error)
     stage->prepare.touched_open = false;
     if (stage->state == STAGE_RETRYING) {
         stage->session->calls->closed(stage);
-    } else if (stage->state == STAGE_ENDED && stage->prepare.job) {
+    } else if (stage->state == STAGE_ENDED && stage->prepare.job &&
+               !stage->prepare.job->submitted) {
         take_touched(stage->prepare.job, stage);
         refresh(stage);
     }
@@ -662,10 +704,41 @@ fy_prepare_after(struct stage *stage)
         take_touched(job, stage);
     } else if (job->cut &&
                (stage->prepare.touched_open || ask_touched(stage))) {
+        stage->prepare.heard_ns = fy_clock_ns();
+        fy_prepare_hurry(stage, false);
         return true;
     }
     refresh(stage);
     return true;
+}
+
+void
+fy_prepare_hurry(struct stage *stage, bool now)
+{
+    struct fy_job *job = stage->prepare.job;
+    if (!job || job->submitted || !stage->prepare.touched_open) {
+        return;
+    }
+    uint64_t time = fy_clock_ns(), most_ns = TOLD_LONGEST_MS * ms_ns;
+    uint64_t silence_ns = TOLD_MS * ms_ns + 2 * stage->connection->rtt_ns;
+    uint64_t end =
+        stage->prepare.heard_ns + (silence_ns < most_ns ? silence_ns : most_ns);
+    uint64_t last = stage->result.ended_ns + most_ns;
+    end = end < last ? end : last;
+    end = stage->order.ending && stage->order.due_ns < end ? stage->order.due_ns
+                                                           : end;
+    if (!now && time < end) {
+        fy_loop_set(&stage->session->loop, &stage->timer, end - time);
+        return;
+    }
+    fy_debug(CLIENT, "%s does not say what the stage of pid %d changed",
+             stage->connection->name, stage->hello.pid);
+    struct exchange *touched = &stage->prepare.touched;
+    refresh(stage);
+    if (stage->prepare.touched_open && touched->connection &&
+        touched->connection->wire) {
+        fy_wire_cancel(touched->connection->wire, touched->stream);
+    }
 }
 
 void

@@ -117,10 +117,10 @@ struct stage_order {
     uint64_t passed; /* likewise a bit each: that its stub passed on */
     bool signalled;  /* one of those may end it */
     int last;        /* of those, the one that came last */
-    /* First signal that should end the running stage (0: no signal), and the time of
-     * that signal, CLOCK_MONOTONIC ns; the stage's timer gives the stage up. */
+    /* First signal that should end the stage (0: no signal), the time of that signal, and the
+     * time until which the host may answer, CLOCK_MONOTONIC ns. */
     int ending;
-    uint64_t ending_ns;
+    uint64_t ending_ns, due_ns;
 };
 
 /* placement.c: whether it pays. */
@@ -155,6 +155,7 @@ struct stage_prepare {
                    * it has */
     struct exchange touched;
     bool touched_open;
+    uint64_t heard_ns; /* last time when the host said some of that */
     char *touched_bytes;
     size_t touched_used;
 };
@@ -361,6 +362,9 @@ bool fy_prepare_before(struct stage *stage);
 bool fy_prepare_is_stuck(struct stage *stage);
 /* False: likewise. Else fy_stage_try_end() is called again. */
 bool fy_prepare_after(struct stage *stage);
+/* Goes on without the host's list of changed files: `now', or when that list is overdue,
+ * for which the stage's timer is set. fy_stage_try_end() may follow at once. */
+void fy_prepare_hurry(struct stage *stage, bool now);
 /* Asks, along with the request of a stage with effects, for the list of
  * changes with its result. */
 void fy_prepare_touched(struct stage *stage);

@@ -204,10 +204,24 @@ fy_stage_give_up(struct stage *stage)
     static const char why[] = "it does not answer a signal";
     fy_debug(CLIENT, "stage of pid %d is given up: signal %d is not answered",
              stage->hello.pid, stage->order.ending);
-    (void)fy_prepare_after(stage);
+    struct stage *reader = stage->join.feeds;
+    if (stage->prepare.refresh == REFRESH_DUE) {
+        (void)fy_prepare_after(stage);
+    }
+    fy_prepare_hurry(stage, true);
+    if (stage->state == STAGE_DONE) {
+        return;
+    }
     fy_stage_detach(stage);
     fy_stage_note(stage, FY_STAGE_LOST_LINK, why, -1);
-    end_with(stage, stage->order.ending, 0, -1);
+    if (stage->result.known) {
+        end_with(stage, stage->result.signal, stage->result.status, -1);
+    } else {
+        end_with(stage, stage->order.ending, 0, -1);
+    }
+    if (reader) {
+        fy_stage_try_end(reader); /* which may wait for the end of this stage */
+    }
 }
 
 void
@@ -362,6 +376,7 @@ fy_stage_try_end(struct stage *stage)
         }
     }
     if (stage->prepare.refresh == REFRESH_RUNS) {
+        fy_prepare_hurry(stage, false);
         return;
     }
     uint64_t now = fy_clock_ns();

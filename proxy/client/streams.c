@@ -483,8 +483,8 @@ ends_command(const struct stage *stage, uint32_t signal)
 }
 
 /*
- * Bounds the time in which a running command answers a signal that ends it, because the
- * host may hang. Returns true if the stage was given up: a second signal has come.
+ * Bounds the time in which a host answers a signal that ends a command, because the host may
+ * hang. Returns true if the stage was given up: a second signal has come.
  */
 static bool
 bound_answer(struct stage *stage, uint32_t signal)
@@ -497,8 +497,8 @@ bound_answer(struct stage *stage, uint32_t signal)
     if (!order->ending) {
         order->ending = (int)signal;
         order->ending_ns = now;
-        fy_loop_set(&stage->session->loop, &stage->timer,
-                    ANSWER_MS * ms_ns + trip_ns);
+        order->due_ns = now + ANSWER_MS * ms_ns + trip_ns;
+        fy_loop_set(&stage->session->loop, &stage->timer, order->due_ns - now);
         return false;
     }
     if (now - order->ending_ns < ANOTHER_MS * ms_ns + 2 * trip_ns) {
@@ -516,7 +516,10 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
         return;
     }
     bool ends = ends_command(stage, signal);
-    if (ends && stage->client && stage->state == STAGE_RUNNING &&
+    if (ends && stage->client &&
+        (stage->state == STAGE_RUNNING ||
+         (stage->state == STAGE_ENDED &&
+          stage->prepare.refresh == REFRESH_RUNS)) &&
         !(signal == SIGINT &&
           fy_invocation_is(&stage->invocation, FY_TRAIT_IGNORES_INTERRUPTS)) &&
         bound_answer(stage, signal)) {

@@ -188,24 +188,11 @@ static bool
 has_locales(const struct fy_check *check)
 {
     static const char archive[] = "/usr/lib/locale/locale-archive";
-    static const char *const names[] = {"LC_ALL",
-                                        "LC_CTYPE",
-                                        "LC_NUMERIC",
-                                        "LC_TIME",
-                                        "LC_COLLATE",
-                                        "LC_MONETARY",
-                                        "LC_MESSAGES",
-                                        "LC_PAPER",
-                                        "LC_NAME",
-                                        "LC_ADDRESS",
-                                        "LC_TELEPHONE",
-                                        "LC_MEASUREMENT",
-                                        "LC_IDENTIFICATION",
-                                        "LANG"};
     bool some = false, plain = true;
     bool all = *fy_check_variable(check->spec, "LC_ALL");
-    for (size_t i = 0; i < (all ? 1 : sizeof names / sizeof *names); i++) {
-        const char *value = fy_check_variable(check->spec, names[i]);
+    for (size_t i = 0; i < (all ? 1 : FY_LOCALE_VARIABLES); i++) {
+        const char *value =
+            fy_check_variable(check->spec, fy_locale_variables[i]);
         if (!*value || strcmp(value, "C") == 0 || strcmp(value, "POSIX") == 0) {
             continue;
         }

@@ -640,42 +640,44 @@ fy_check_variable(const struct fy_stage_spec *spec, const char *name)
     return "";
 }
 
+const char *const fy_locale_variables[FY_LOCALE_VARIABLES] = {
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LC_COLLATE",
+    "LC_MONETARY",
+    "LC_MESSAGES",
+    "LC_PAPER",
+    "LC_NAME",
+    "LC_ADDRESS",
+    "LC_TELEPHONE",
+    "LC_MEASUREMENT",
+    "LC_IDENTIFICATION",
+    "LANG"};
+
 /* Variables that change what the program is, and the locale. */
 static int
 check_environment(struct fy_check *check)
 {
-    static const char *const locales[] = {"LOCPATH",
-                                          "LC_ALL",
-                                          "LC_CTYPE",
-                                          "LC_NUMERIC",
-                                          "LC_TIME",
-                                          "LC_COLLATE",
-                                          "LC_MONETARY",
-                                          "LC_MESSAGES",
-                                          "LC_PAPER",
-                                          "LC_NAME",
-                                          "LC_ADDRESS",
-                                          "LC_TELEPHONE",
-                                          "LC_MEASUREMENT",
-                                          "LC_IDENTIFICATION",
-                                          "LANG"};
     const struct fy_stage_spec *spec = check->spec;
     int status = fy_refuse_environment(spec, check->out_reason, check->why);
     if (status) {
         return status;
     }
-    char texts[sizeof locales / sizeof locales[0]][160];
-    const char *environment[sizeof locales / sizeof locales[0] + 1];
+    char texts[FY_LOCALE_VARIABLES + 1][160];
+    const char *environment[FY_LOCALE_VARIABLES + 2];
     size_t n = 0;
-    for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
-        const char *value = fy_check_variable(spec, locales[i]);
+    for (size_t i = 0; i <= FY_LOCALE_VARIABLES; i++) {
+        const char *name =
+            i < FY_LOCALE_VARIABLES ? fy_locale_variables[i] : "LOCPATH";
+        const char *value = fy_check_variable(spec, name);
         if (strlen(value) > 120) {
-            return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, "an odd ",
-                                   locales[i], NULL);
+            return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, "an odd ", name,
+                                   NULL);
         }
         if (*value) {
-            (void)snprintf(texts[n], sizeof texts[n], "%s=%s", locales[i],
-                           value);
+            (void)snprintf(texts[n], sizeof texts[n], "%s=%s", name, value);
             environment[n] = texts[n];
             n++;
         }
@@ -1164,6 +1166,7 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     check->spec = spec;
     check->invocation = invocation;
     check->sandbox = sandbox;
+    sandbox->plain = spec->keeps_names; /* as sshfs shows them */
     check->out_reason = out_reason;
     check->why = why;
     if (spec->keeps_names &&

@@ -10,7 +10,11 @@
 enum {
     FY_CHECK_FILES_MAX = 24,  /* that a stage may read beside its root */
     FY_CHECK_OUTPUTS_MAX = 2, /* stdout and stderr */
+    FY_LOCALE_VARIABLES = 14,
 };
+
+/* The variables that choose a locale, LC_ALL first, because it hides the others. */
+extern const char *const fy_locale_variables[FY_LOCALE_VARIABLES];
 
 /* State from the first step to the last. */
 struct fy_check {

@@ -261,6 +261,9 @@ fy_sandbox_enter(struct fy_sandbox *sandbox)
     if (sandbox->filtered && fy_filter_enter() != 0) {
         return -1;
     }
+    if (sandbox->plain && fy_filter_attributes() != 0) {
+        return -1;
+    }
     return fy_filter_guard(sandbox->alone ? fy_sandbox_program(sandbox) : NULL);
 }
 

@@ -125,6 +125,41 @@ fy_filter_enter(void)
     return install(rules, sizeof rules / sizeof rules[0]);
 }
 
+/* Numbers of Linux 6.13, for every processor. */
+#define NR_SETXATTRAT    463
+#define NR_GETXATTRAT    464
+#define NR_LISTXATTRAT   465
+#define NR_REMOVEXATTRAT 466
+
+int
+fy_filter_attributes(void)
+{
+    struct sock_filter none[] = {
+        FIELD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0),
+        ALLOW,
+        FIELD(nr),
+        NO_FOREIGN DENY(SYS_getxattr, EOPNOTSUPP),
+        DENY(SYS_lgetxattr, EOPNOTSUPP),
+        DENY(SYS_fgetxattr, EOPNOTSUPP),
+        DENY(SYS_listxattr, EOPNOTSUPP),
+        DENY(SYS_llistxattr, EOPNOTSUPP),
+        DENY(SYS_flistxattr, EOPNOTSUPP),
+        DENY(SYS_setxattr, EOPNOTSUPP),
+        DENY(SYS_lsetxattr, EOPNOTSUPP),
+        DENY(SYS_fsetxattr, EOPNOTSUPP),
+        DENY(SYS_removexattr, EOPNOTSUPP),
+        DENY(SYS_lremovexattr, EOPNOTSUPP),
+        DENY(SYS_fremovexattr, EOPNOTSUPP),
+        DENY(NR_SETXATTRAT, ENOSYS),
+        DENY(NR_GETXATTRAT, ENOSYS),
+        DENY(NR_LISTXATTRAT, ENOSYS),
+        DENY(NR_REMOVEXATTRAT, ENOSYS),
+        ALLOW,
+    };
+    return install(none, sizeof none / sizeof none[0]);
+}
+
 #define HALF(name, at)                 \
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
              offsetof(struct seccomp_data, name) + (size_t)(at))
@@ -187,6 +222,12 @@ fy_filter_works(void)
 
 int
 fy_filter_enter(void)
+{
+    return 0;
+}
+
+int
+fy_filter_attributes(void)
 {
     return 0;
 }

@@ -180,14 +180,6 @@ show(int from, int to, const char *name, unsigned type)
     return shown || errno == EACCES || errno == ENOENT || errno == EINVAL;
 }
 
-struct entry { /* linux_dirent64 */
-    uint64_t inode;
-    int64_t offset;
-    unsigned short bytes;
-    unsigned char type;
-    char name[];
-};
-
 /* Everything of `from' in `to'. A folder of too many entries (homes) stays
  * empty: a stage reaches only its mount and the system's folders anyway. */
 static bool
@@ -198,36 +190,33 @@ show_all(int from, int to, bool must, bool *emptied)
         *emptied = true;
         return errno == EACCES && !must;
     }
-    _Alignas(struct entry) char block[32768];
+    _Alignas(struct dirent64) char block[32768];
     unsigned count = 0;
     for (int pass = 0; pass < 2; pass++) {
-        long n;
+        struct fy_entries entries = {dir, block, sizeof block, 0, 0};
+        const struct dirent64 *entry;
         lseek(dir, 0, SEEK_SET);
-        while ((n = syscall(SYS_getdents64, dir, block, sizeof block)) > 0) {
-            for (long at = 0; at < n;) {
-                struct entry *entry = (struct entry *)(block + at);
-                unsigned type = entry->type;
-                struct stat about;
-                at += entry->bytes;
-                if (strcmp(entry->name, ".") == 0 ||
-                    strcmp(entry->name, "..") == 0) {
+        while ((entry = fy_entries_next(&entries))) {
+            unsigned type = entry->d_type;
+            struct stat about;
+            if (strcmp(entry->d_name, ".") == 0 ||
+                strcmp(entry->d_name, "..") == 0) {
+                continue;
+            }
+            if (pass == 0) {
+                count++;
+                continue;
+            }
+            if (type == DT_UNKNOWN) {
+                if (fstatat(dir, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) !=
+                    0) {
                     continue;
                 }
-                if (pass == 0) {
-                    count++;
-                    continue;
-                }
-                if (type == DT_UNKNOWN) {
-                    if (fstatat(dir, entry->name, &about,
-                                AT_SYMLINK_NOFOLLOW) != 0) {
-                        continue;
-                    }
-                    type = IFTODT(about.st_mode);
-                }
-                if (!show(from, to, entry->name, type) && errno != EEXIST) {
-                    close(dir);
-                    return false;
-                }
+                type = IFTODT(about.st_mode);
+            }
+            if (!show(from, to, entry->d_name, type) && errno != EEXIST) {
+                close(dir);
+                return false;
             }
         }
         if (count > ENTRIES_MAX) {

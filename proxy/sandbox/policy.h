@@ -111,6 +111,7 @@ struct fy_sandbox {
     mode_t umask;
     int nice;
     bool filtered; /* filter.c */
+    bool plain;    /* files have no extended attributes */
     bool alone;    /* the stage executes `program' and nothing else */
     struct rlimit limits[16];
     bool limited[16];
@@ -290,6 +291,9 @@ int fy_temporary_new(struct fy_policy *policy, char *out,
 /* In the child, after no_new_privs: no system calls but those that a tool makes.
  * 0, or -1 with errno. */
 int fy_filter_enter(void) FY_MUST_CHECK;
+/* In the child, after no_new_privs: files show no extended attributes, ACLs or labels. 0, or
+ * -1 with errno. */
+int fy_filter_attributes(void) FY_MUST_CHECK;
 /*
  * Applies the rules of every stage: no user namespaces, in which it would have
  * privileges; and unless `only' is NULL no execve() but with this very

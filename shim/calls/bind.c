@@ -185,10 +185,14 @@ struct target {
 };
 
 /*
- * Never in a handler, because the dynamic linker may be in the middle of
- * something. While other threads are in it, which may wait for this thread,
- * only for libraries that the user has not brought: glibc waits for them only
- * where it notes the dependencies of a library.
+ * Sets target->stays if the original will be loaded as long as the caller is: the caller is no
+ * library, or the original's library is tied to the caller's. Sets target->gone if that
+ * library was closed meanwhile, so that the name must be looked up again. Sets neither in a
+ * handler, because it may have interrupted the dynamic linker.
+ *
+ * While another thread is in the linker, and may wait for this thread, the caller's own
+ * dependencies are not tied, because they stay anyway. Any other library is tied: that waits
+ * for the linker's lock, as glibc does where it notes a new dependency.
  */
 static void
 keep(void *closure)

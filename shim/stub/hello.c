@@ -24,39 +24,29 @@
 #include <unistd.h>
 
 #include "common/environment.h"
-
-struct entry { /* of getdents64(2) */
-    uint64_t inode;
-    int64_t next;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
-};
+#include "common/kernel.h"
 
 /* Open descriptors beyond 2; UINT32_MAX when nobody can say. */
 static uint32_t
 count_extra(void)
 {
-    _Alignas(struct entry) char block[4096];
+    _Alignas(struct dirent64) char block[4096];
     uint32_t count = 0;
     int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct fy_entries entries = {folder, block, sizeof block, 0, 0};
+    const struct dirent64 *entry;
     if (folder < 0) {
         return UINT32_MAX;
     }
-    long n;
-    while ((n = syscall(SYS_getdents64, folder, block, sizeof block)) > 0) {
-        for (long at = 0; at < n;) {
-            const struct entry *entry = (const void *)(block + at);
-            int fd = 0;
-            for (const char *c = entry->name; *c >= '0' && *c <= '9'; c++) {
-                fd = 10 * fd + (*c - '0');
-            }
-            count += fd > 2 && fd != folder;
-            at += entry->bytes;
+    while ((entry = fy_entries_next(&entries))) {
+        int fd = 0;
+        for (const char *c = entry->d_name; *c >= '0' && *c <= '9'; c++) {
+            fd = 10 * fd + (*c - '0');
         }
+        count += fd > 2 && fd != folder;
     }
     (void)close(folder);
-    return n < 0 ? UINT32_MAX : count;
+    return entries.n < 0 ? UINT32_MAX : count;
 }
 
 /* Bits of fy_stub_hello.same. */

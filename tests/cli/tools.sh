@@ -327,6 +327,22 @@ fi
 equal "doctor of nothing" $? 1
 equal "doctor of nothing: one line" "$(wc -l <err)" 1
 
+# doctor of a host. That no time passes is poll()'s word.
+printf '#!/bin/sh\nexec yes "machine x"\n' >endless
+printf '#!/bin/sh\necho "machine x"\nexec sleep 1000\n' >silent
+chmod +x endless silent
+"$ferry" doctor "ssh://box/?command=$work/endless" >out 2>err
+equal "doctor of a host that never ends" "$? $(cat out err)" \
+    "1 ferry: ssh://box/?command=$work/endless: the host's answer does not end"
+if ${CC:-cc} -O1 -shared -fPIC -x c - -o poll.so 2>err <<'END'
+int poll(void *fds, unsigned long n, int ms) { return (void)fds, (void)n, ms < 0 ? -1 : 0; }
+END
+then
+    LD_PRELOAD=$work/poll.so "$ferry" doctor "ssh://box/?command=$work/silent" >out 2>err
+    equal "doctor of a host that says nothing" "$? $(cat out err)" \
+        "1 ferry: ssh://box/?command=$work/silent: the host does not answer"
+fi
+
 # calibrate writes what run reads.
 "$ferry" calibrate >out 2>err
 equal "calibrate" $? 0

@@ -374,6 +374,7 @@ class Rig:
         # Debian's file has the server look for users' groups by itself.
         self.must("storage", "sh", "-c", "[ -e /etc/nfs.conf ] || : >/etc/nfs.conf; "
                   "mount --bind /dev/null /etc/nfs.conf")
+        self.must("storage", "sh", "-c", "[ -e /etc/exports ] || : >/etc/exports")
         self.export_nfs("rw,no_root_squash")
         self.must("storage", "rpc.nfsd", "4")
         self.must("storage", "rpc.mountd")

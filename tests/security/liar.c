@@ -2,7 +2,8 @@
 /*
  * Preloaded into a proxy by liar.py: a proxy that lies about how its stages ended.
  * FERRY_LIE, "name=value;name=value", are the trailers that it sends in place of
- * ferry-exit, ferry-signal and those of the same names.
+ * ferry-exit, ferry-signal and those of the same names. "silent": once a stage has ended no
+ * request is answered, so that nothing is said of what it changed.
  */
 #include "config.h"
 
@@ -39,6 +40,25 @@ is_end(const nghttp2_nv *field)
             memcmp(field->name, "ferry-signal", 12) == 0);
 }
 
+static int ended; /* a stage */
+
+int
+nghttp2_submit_response(nghttp2_session *session, int32_t id,
+                        const nghttp2_nv *fields, size_t n,
+                        const nghttp2_data_provider *body)
+{
+    static int (*real)(nghttp2_session *, int32_t, const nghttp2_nv *, size_t,
+                       const nghttp2_data_provider *);
+    const char *lie = getenv("FERRY_LIE");
+    if (!real) {
+        void *found = dlsym(RTLD_NEXT, "nghttp2_submit_response");
+        memcpy(&real, &found, sizeof real);
+    }
+    return ended && lie && strcmp(lie, "silent") == 0
+               ? 0
+               : real(session, id, fields, n, body);
+}
+
 int
 nghttp2_submit_trailer(nghttp2_session *session, int32_t id,
                        const nghttp2_nv *fields, size_t n)
@@ -54,7 +74,8 @@ nghttp2_submit_trailer(nghttp2_session *session, int32_t id,
         memcpy(&real, &found, sizeof real);
     }
     for (size_t i = 0; i < n && i < FIELDS_MAX / 2; i++) {
-        if (lie && is_end(&fields[i])) {
+        ended = ended || is_end(&fields[i]);
+        if (lie && strchr(lie, '=') && is_end(&fields[i])) {
             ends = 1;
         } else if (!lie || !is_named(&fields[i], lie)) {
             told[ntold++] = fields[i];

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A host that says that a stage ended as no process can end: it counts as lost,
-and the original runs. An end that can be is taken. Prints TAP."""
+and the original runs. An end that can be is taken. One that says nothing of what a
+stage changed on a mount with caches makes one effect wait, not each. Prints TAP."""
+import json
 import os
 import shutil
 import signal
@@ -72,6 +74,36 @@ def explain(folder, top, *options):
     return b"\n".join(lines)
 
 
+def silent(top):
+    """What is wrong with three effects on sshfs; None: sshfs does not mount."""
+    folder, point, report = (os.path.join(top, name) for name in ("mnt", "point", "r"))
+    env = dict(os.environ, FERRY_LIE="silent", XDG_CACHE_HOME=top + "/cache",
+               PATH=os.path.join(top, "bin") + ":" + os.environ["PATH"])
+    os.mkdir(point)
+    if not shutil.which("sshfs") or subprocess.run(
+            ["sshfs", "-o", "dcache_timeout=1", "there:" + folder, point], env=env, check=False,
+            stderr=subprocess.DEVNULL).returncode:
+        return None
+    script = "for n in 1 2 3; do sort -o $n f; cat <$n; done"
+    process = subprocess.Popen(
+        [FERRY, "run", "--no-discover", "--force", "--report=" + report, "--mount",
+         f"{point}=ssh://there{folder}", "--", "bash", "-c", script],
+        cwd=point, env=env, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        said = process.communicate(timeout=patient(60))[0]
+        with open(report, encoding="utf-8") as file:
+            sorts = [stage.get("declined") or "placed" for stage in json.load(file)["stages"]
+                     if stage["argv"][0] == "sort"]
+        good = said == b"a\nb\n" * 3 and sorts == ["placed", "forbidden", "forbidden"]
+        return "" if good else f"{said} {sorts}"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return "it does not end"
+    finally:
+        subprocess.run(["fusermount3", "-u", "-z", point], check=False)
+
+
 def main():
     if not os.path.exists(LIAR) or os.environ.get("FERRY_SANITIZED"):
         print("1..0 # SKIP no tests/security/liar, or a sanitized ferry")
@@ -90,7 +122,10 @@ def main():
             file.write("a\n")
         ssh = os.path.join(top, "bin/ssh")
         with open(ssh, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/sh\ntouch {top}/asked\nexec env "
+            file.write("#!/bin/sh\ncase $* in *' sftp') for server in /usr/lib*/openssh/sftp-server"
+                       " /usr/lib/ssh/sftp-server; do\n"
+                       "[ ! -x $server ] || exec $server; done ;; esac\n"
+                       f"touch {top}/asked\nexec env "
                        f"LD_PRELOAD={LIAR} {FERRY} proxy --stdio\n")
         os.chmod(ssh, 0o755)
         for lie, wanted in LIES:
@@ -126,6 +161,13 @@ def main():
                 print("# " + ascii(text))
             print(f"{'' if good else 'not '}ok {count} - {name} prints no "
                   "control characters", flush=True)
+        count += 1
+        wrong = silent(top)
+        failed += bool(wrong)
+        print("%sok %d - a host that says nothing of what changed%s" % (
+            "not " if wrong else "", count, " # SKIP sshfs does not mount" if wrong is None else ""))
+        if wrong:
+            print("# " + wrong)
         count += 1
         asked = os.path.exists(os.path.join(top, "asked"))
         failed += not asked

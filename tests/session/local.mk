@@ -70,8 +70,8 @@ TESTS += tests/session/libraries.py
 dist_check_SCRIPTS += tests/session/hung.py
 TESTS += tests/session/hung.py
 dist_check_SCRIPTS += tests/session/signals.py
-dist_check_SCRIPTS += tests/session/unanswered.py
-TESTS += tests/session/unanswered.py
+dist_check_SCRIPTS += tests/session/attributes.py tests/session/unanswered.py
+TESTS += tests/session/attributes.py tests/session/unanswered.py
 TESTS += tests/session/signals.py
 
 dist_check_SCRIPTS += tests/session/environment.py

@@ -143,7 +143,9 @@ struct answer {
 static void
 ask_all(struct answer *out)
 {
-    static const char *const made[] = {"none", "a/none", "outside"};
+    /* By the link "absolute", and as root, one in the root folder. */
+    static const char *const made[] = {"none", "a/none", "outside", "/a"};
+    const size_t nmade = sizeof made / sizeof *made - (access("/a", F_OK) == 0);
     for (size_t r = 0; r < sizeof resolves / sizeof *resolves; r++) {
         for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) {
             for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
@@ -164,7 +166,7 @@ ask_all(struct answer *out)
                 *out++ = (struct answer){error, fd < 0 ? 0 : about.st_dev,
                                          fd < 0 ? 0 : about.st_ino};
                 /* A file that was made concerns no other question. */
-                for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+                for (size_t i = 0; i < nmade; i++) {
                     if (unlinkat(top, made[i], 0) == 0) {
                         out[-1].inode = i;
                     }

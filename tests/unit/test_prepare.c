@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The mount after a stage whose changes are not known (proxy/client/prepare.c): the
- * caches time out once, and no later effect by a mount of that host has to wait.
+ * caches time out once, and no later effect by a mount of that host has to wait. A host that
+ * says nothing, or too much, makes none wait for long either.
  */
 #include "config.h"
 
 #include <check.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "proxy/client/stage.h"
 #include "tests/unit/nomem.h"
 #include "tests/unit/runner.h"
@@ -42,12 +44,102 @@ START_TEST(test_waits_once)
 }
 END_TEST
 
+static struct fy_mount mount;
+static struct connection connection;
+static unsigned tried;
+
+static void
+try_end(struct stage *stage)
+{
+    (void)stage;
+    tried++;
+}
+
+static const struct fy_session_calls calls = {.try_end = try_end};
+static struct fy_session session = {
+    .mounts = &mount, .nmounts = 1, .calls = &calls};
+
+/* A stage with an effect, which ended so long ago after so long. */
+static void
+ended(struct stage *stage, uint64_t ago_ms, uint64_t ran_ms)
+{
+    mount = (struct fy_mount){.path = "/mnt/a", .forgets_ms = 22000};
+    fy_mount_set_type(&mount, "fuse.sshfs");
+    *stage = (struct stage){
+        .session = &session,
+        .connection = &connection,
+        .state = STAGE_ENDED,
+        .mount = &mount,
+        .plan = {.mounts = {&mount}, .nmounts = 1, .effect = true},
+        .result = {.known = true}};
+    stage->result.ended_ns = fy_clock_ns() - ago_ms * 1000000;
+    stage->asked_ns = stage->result.ended_ns - ran_ms * 1000000;
+    tried = 0;
+}
+
+START_TEST(test_silent_host)
+{
+    static struct stage stage;
+    ended(&stage, 0, 0);
+    stage.invocation.effect = true;
+    stage.prepare.touched_open = true;
+    ck_assert(fy_prepare_after(&stage));
+    fy_prepare_hurry(&stage, false);
+    ck_assert_int_eq(stage.prepare.refresh, REFRESH_RUNS);
+    ck_assert_ptr_nonnull(stage.prepare.job);
+    if (_i == 0) { /* it said nothing for so long */
+        stage.prepare.heard_ns -= UINT64_C(11000000000);
+    } else if (_i == 1) { /* it goes on saying something */
+        stage.result.ended_ns -= UINT64_C(23000000000);
+    } else { /* a signal came */
+        stage.order.ending = 2;
+        stage.order.due_ns = fy_clock_ns();
+    }
+    fy_prepare_hurry(&stage, false);
+    ck_assert_int_eq(stage.prepare.refresh, REFRESH_DONE);
+    ck_assert_uint_eq(tried, 1);
+    ck_assert_ptr_null(stage.prepare.job);
+    ck_assert_uint_eq(stage.prepare.fresh_ns,
+                      stage.result.ended_ns + UINT64_C(22000000000));
+    ck_assert(mount.traits & FY_MOUNT_KEEPS);
+}
+END_TEST
+
+static const struct {
+    uint64_t ago_ms, ran_ms;
+    bool trusted; /* after the first effect, after the second */
+    bool still;
+} looks[] = {
+    {500, 0, true, true},
+    {7000, 0, true, false},
+    {12000, 0, false, false},
+    {12000, 12000, true, true},
+};
+
+START_TEST(test_talkative_host)
+{
+    static struct stage stage;
+    connection.excess_ns = 0;
+    for (int i = 0; i < 2; i++) {
+        bool trusted = i ? looks[_i].still : looks[_i].trusted;
+        ended(&stage, looks[_i].ago_ms, looks[_i].ran_ms);
+        ck_assert(fy_prepare_after(&stage));
+        ck_assert_uint_eq(tried, 1);
+        ck_assert_uint_eq(stage.prepare.fresh_ns, 0);
+        ck_assert_int_eq(!(mount.traits & FY_MOUNT_KEEPS), trusted);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
     Suite *suite = suite_create("prepare");
     TCase *tests = tcase_create("prepare");
     tcase_add_test(tests, test_waits_once);
+    tcase_add_loop_test(tests, test_silent_host, 0, 3);
+    tcase_add_loop_test(tests, test_talkative_host, 0,
+                        sizeof looks / sizeof *looks);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

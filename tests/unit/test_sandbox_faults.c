@@ -498,6 +498,7 @@ START_TEST(failing_allocation_refuses_stage_or_leaves_it_confined)
 }
 END_TEST
 
+/* Every call in every tier, because one that hides the reason to refuse is enough. */
 START_TEST(failing_call_lets_nothing_run_that_is_refused)
 {
     static const int errors[] = {ENOMEM, EIO, EMFILE};
@@ -507,14 +508,14 @@ START_TEST(failing_call_lets_nothing_run_that_is_refused)
         return;
     }
     unsigned n = 1;
-    for (; n == 1 || nocall_reached(); n += step()) {
+    for (; n == 1 || nocall_reached(); n++) {
         int error = errors[((unsigned)_i + n) % 3];
         ck_assert_uint_lt(n, MOST_CALLS);
         int end = tried(asked, n, error, NULL, 0);
         ck_assert_msg(end == REFUSED, "%s runs: call %u, %s: %s", asked->name,
                       n, nocall_reached(), strerror(error));
     }
-    for (n = 1; n == 1 || said->no_memory; n += step()) {
+    for (n = 1; n == 1 || said->no_memory; n++) {
         ck_assert_int_eq(tried(asked, n, 0, NULL, 0), REFUSED);
     }
 }

@@ -6,7 +6,9 @@
 #include "config.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proxy/client/stage.h"
 #include "tests/unit/runner.h"
@@ -14,7 +16,8 @@
 static struct fy_session session;
 static struct stub_client client;
 static struct stage stage;
-static unsigned words, finished;
+static struct fy_stub_exit last; /* that the stub was told */
+static unsigned words, finished, hurried;
 static enum {
     NOTHING,   /* there is nothing to refresh: told at once, by a nested call */
     SOMETHING, /* a job refreshes it */
@@ -35,14 +38,21 @@ fy_prepare_after(struct stage *of)
     return true;
 }
 
+void
+fy_prepare_hurry(struct stage *of, bool now)
+{
+    (void)of;
+    hurried += now;
+}
+
 int
 fy_stub_client_send(struct stub_client *to, uint32_t type, const void *bytes,
                     size_t n)
 {
-    (void)bytes;
     ck_assert_ptr_eq(to, &client);
     ck_assert_uint_eq(type, FY_STUB_EXIT);
     ck_assert_uint_eq(n, sizeof(struct fy_stub_exit));
+    memcpy(&last, bytes, sizeof last);
     words++;
     return 0;
 }
@@ -132,7 +142,7 @@ fy_parts_name(const struct stage *whole, char *out, size_t capacity)
 static void
 setup(void)
 {
-    words = finished = 0;
+    words = finished = hurried = 0;
     stage = (struct stage){.session = &session,
                            .client = &client,
                            .state = STAGE_ENDED,
@@ -176,6 +186,39 @@ START_TEST(it_ends_when_its_mount_is_fresh)
 }
 END_TEST
 
+/* Nothing more is waited for: a second signal came while the mount was looked at. */
+START_TEST(given_up_it_ends_as_it_ended)
+{
+    mount = SOMETHING;
+    fy_stage_try_end(&stage);
+    stage.order.ending = SIGINT;
+    stage.result.status = 3;
+    fy_stage_give_up(&stage);
+    check_ended(1);
+    ck_assert_uint_eq(hurried, 1);
+    ck_assert_int_eq(last.signal, 0);
+    ck_assert_int_eq(last.status, 3);
+}
+END_TEST
+
+/* What reads its output has ended, and waits for the end of what feeds it. */
+START_TEST(given_up_it_lets_its_reader_end)
+{
+    struct stage feeder = {.session = &session,
+                           .state = STAGE_RUNNING,
+                           .prepare.refresh = REFRESH_DONE,
+                           .order.ending = SIGTERM,
+                           .join.feeds = &stage};
+    mount = NO_CACHE;
+    stage.join.fed_by = &feeder;
+    stage.result.feeder_ended = true;
+    fy_stage_try_end(&stage);
+    check_ended(0);
+    fy_stage_give_up(&feeder);
+    check_ended(1);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -185,6 +228,8 @@ main(void)
     tcase_add_test(tests, it_ends_once);
     tcase_add_test(tests, with_nothing_to_refresh_it_ends_once);
     tcase_add_test(tests, it_ends_when_its_mount_is_fresh);
+    tcase_add_test(tests, given_up_it_ends_as_it_ended);
+    tcase_add_test(tests, given_up_it_lets_its_reader_end);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/kernel.h"
 
 enum {
     PART_BYTES = 32 << 10, /* of rows in one answer */
@@ -52,14 +53,6 @@ struct walk {
     uint64_t said_ns; /* when parts were sent last */
     unsigned folders; /* among the entries */
     bool tree, some, first, cut;
-};
-
-struct entry { /* linux_dirent64 */
-    uint64_t ino;
-    int64_t next;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
 };
 
 /* ---- parts ------------------------------------------------------------------------------ */
@@ -203,10 +196,10 @@ has_pending(struct walk *walk)
 
 /* `of': the open folder, as it came from the kernel. */
 static int
-add_entry(struct walk *walk, int fd, const struct entry *of,
+add_entry(struct walk *walk, int fd, const struct dirent64 *of,
           const struct stat *folder)
 {
-    const char *name = of->name;
+    const char *name = of->d_name;
     struct stat about;
     size_t n = strlen(name);
     struct fy_files_entry entry = {.name = {name, n}};
@@ -220,8 +213,8 @@ add_entry(struct walk *walk, int fd, const struct entry *of,
         return 0;
     } else { /* this user may not search the folder */
         entry.attr.ino =
-            fy_files_ino(walk->request->server, folder->st_dev, of->ino);
-        entry.attr.rdev = DTTOIF((unsigned)of->type);
+            fy_files_ino(walk->request->server, folder->st_dev, of->d_ino);
+        entry.attr.rdev = DTTOIF((unsigned)of->d_type);
     }
     if (S_ISLNK(entry.attr.mode)) {
         ssize_t bytes = readlinkat(fd, name, walk->target, sizeof walk->target);
@@ -244,31 +237,27 @@ static int
 add_entries(struct walk *walk, int fd, const struct stat *about,
             uint32_t *out_error)
 {
-    long n;
-    while ((n = syscall(SYS_getdents64, fd, walk->entries, READ_BYTES)) > 0) {
-        for (long at = 0; at < n;) {
-            const struct entry *entry =
-                (const struct entry *)(const void *)(walk->entries + at);
-            int status = add_entry(walk, fd, entry, about);
-            bool some = walk->first && walk->some;
-            bool full = walk->rows.n >= PART_BYTES ||
-                        (some && walk->rows.n >= walk->left);
-            if (!status && full) {
-                status = say_part(walk, false);
-                walk->cut = some && walk->left == 0;
-            }
-            if (walk->cut) {
-                *out_error = 0;
-                return status;
-            }
-            if (status || walk->request->cancelled) {
-                *out_error = EINTR;
-                return status;
-            }
-            at += entry->bytes;
+    struct fy_entries entries = {fd, walk->entries, READ_BYTES, 0, 0};
+    const struct dirent64 *entry;
+    while ((entry = fy_entries_next(&entries))) {
+        int status = add_entry(walk, fd, entry, about);
+        bool some = walk->first && walk->some;
+        bool full =
+            walk->rows.n >= PART_BYTES || (some && walk->rows.n >= walk->left);
+        if (!status && full) {
+            status = say_part(walk, false);
+            walk->cut = some && walk->left == 0;
+        }
+        if (walk->cut) {
+            *out_error = 0;
+            return status;
+        }
+        if (status || walk->request->cancelled) {
+            *out_error = EINTR;
+            return status;
         }
     }
-    *out_error = n < 0 ? (uint32_t)errno : 0;
+    *out_error = entries.n < 0 ? (uint32_t)errno : 0;
     return 0;
 }
 

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/kernel.h"
 
 enum {
     EVENT_BYTES = 64 << 10,
@@ -619,22 +620,19 @@ look_through(struct fy_files_server *server, struct round *round,
              const struct fy_files_folder *was, int fd)
 {
     bool good = true;
-    long n;
+    struct fy_entries entries = {fd, round->entries, LOOK_BYTES, 0, 0};
+    const struct dirent64 *entry;
     round->nseen = 0;
-    while (good &&
-           (n = syscall(SYS_getdents64, fd, round->entries, LOOK_BYTES)) > 0) {
-        for (long at = 0; good && at < n;) {
-            const struct dirent64 *entry =
-                (const struct dirent64 *)(const void *)(round->entries + at);
-            struct stat about;
-            if ((entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) &&
-                fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
-                S_ISREG(about.st_mode)) {
-                good = look_at_file(server, round, was, entry->d_name, &about);
-            }
-            at += entry->d_reclen;
+    while (good && (entry = fy_entries_next(&entries))) {
+        struct stat about;
+        if ((entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) &&
+            fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(about.st_mode)) {
+            good = look_at_file(server, round, was, entry->d_name, &about);
         }
-        (void)serve_events(server, round);
+        if (entries.at >= entries.n) { /* the block is read */
+            (void)serve_events(server, round);
+        }
     }
     if (round->n) {
         tell_round(server, round);
