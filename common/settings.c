@@ -313,10 +313,15 @@ static const struct fy_setting table[] = {
      "variables that a command at a proxy gets: needed (those that its "
      "annotation declares) or all",
      USER, AT(environment), .words = "needed|all"},
-    {"tools", "carry",
+    {"tools", "",
      "programs that a storage host has not, or has otherwise: carry (they are "
-     "sent there) or same (their commands run locally)",
-     USER, AT(tools), .words = "carry|same"},
+     "sent there; without this line), same (their commands run locally) or "
+     "host (the host's own of that name run); then the hosts, or none for all",
+     USER, AT(tools), .parse = fy_tools_parse},
+    {"store", "",
+     "limit of the files that are kept on a storage host (512MiB without this "
+     "line); then the hosts, or none for all",
+     USER, AT(store), .parse = fy_store_parse},
     {"deploy", "ask",
      "what is done about a storage host that has no ferry: ask (a terminal is "
      "told of 'ferry deploy'), auto (it is copied there in the background) or "

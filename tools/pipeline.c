@@ -141,7 +141,8 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
         .force = options->settings.force,
         .whole_environment =
             options->settings.environment == FY_ENVIRONMENT_ALL,
-        .same_tools = options->settings.tools == FY_TOOLS_SAME,
+        .tools = options->settings.tools,
+        .store = options->settings.store,
         .record = options->report || options->explain,
     };
     int status = fy_session_start(&session, &why, &pipeline->session);

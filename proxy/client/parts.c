@@ -60,8 +60,11 @@ fy_parts_name(const struct stage *whole, char *out, size_t capacity)
             named = other && other->connection == part->connection;
         }
         if (!named) {
-            fy_buffer_printf(&buffer, "%s%s", i ? ", " : "",
-                             part->connection->name);
+            fy_buffer_printf(&buffer, "%s%s%s", i ? ", " : "",
+                             part->connection->name,
+                             part->connection->programs == FY_TOOLS_HOST
+                                 ? " with the host's program"
+                                 : "");
         }
     }
 }

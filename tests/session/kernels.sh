@@ -26,16 +26,15 @@ git init -q "$data/repo" 2>/dev/null &&
         git -c user.name=n -c user.email=e@f commit -qm first)
 python3 "$srcdir/tests/session/rebuilt.py" "$work/bin" grep sort uniq wc cat find sed gawk tar \
     gzip ls git iconv head tail md5sum stat cut tr xz file
+for program in "$work/bin"/*; do
+    echo "$program $(readlink -f "$(command -v "${program##*/}")") none bind"
+done >"$work/fstab"
 for host in old flat spaceless; do
     cat >"$work/$host" <<END
 #!/bin/sh
 unset XDG_CACHE_HOME
 HOME=$work/there exec unshare -m sh -c '
-    for program in $work/bin/*; do
-        target=\$(readlink -f "\$(command -v "\${program##*/}")")
-        mount --bind "\$program" "\$target"
-    done
-    exec "$work/confine" $host / \${FERRY_OTHERS-$build/ferry} "\$@"' sh "\$@"
+    mount --all --fstab "$work/fstab" && exec "$work/confine" $host / \${FERRY_OTHERS-$build/ferry} "\$@"' sh "\$@"
 END
 done
 chmod 755 "$work/old" "$work/flat" "$work/spaceless"
@@ -100,9 +99,8 @@ if [ -f "$zone" ]; then
     line="TZ=Europe/Berlin stat -c %y f"
     run old sh -c "$line" >"$work/out" 2>&1
     equal "the same file of a zone" "$(grep -c ', carried"' "$work/report")" 1
-    cp /usr/share/zoneinfo/UTC "$work/bin/zone"
-    sed -i "s|exec \"$work/confine|mount --bind $work/bin/zone $zone; &|; s|for program in [^;]*|for program in $work/bin/[a-y]*|" \
-        "$work/old"
+    cp /usr/share/zoneinfo/UTC "$work/zone"
+    sed -i "s|exec \"$work/confine|mount --bind $work/zone $zone; &|" "$work/old"
     run old sh -c "$line" >"$work/out" 2>&1
     equal "another file of a zone: as local" "$(cat "$work/out")" "$(cd "$data" && sh -c "$line")"
     equal "... where it ran, and it is said" \
@@ -117,6 +115,22 @@ chmod 755 "$work/preloads"
 run preloads grep -c 7 f >"$work/out" 2>&1
 equal "a host that preloads: as local" "$(cat "$work/out")" "$(grep -c 7 "$data/f")"
 equal "... where it ran" "$(grep -c ', carried"' "$work/report")" 0
+
+# Another processor, and a kernel that the C library is too new for.
+if cc -shared -fPIC -O1 -o "$work/wrong.so" "$srcdir/tests/session/wrong.c" 2>"$work/err"; then
+    while read -r wrong said; do
+        sed "s|exec \"$work/confine\" spaceless / .*ferry}|LD_PRELOAD=$work/wrong.so WRONG=$wrong exec \"$build/ferry\"|" \
+            "$work/spaceless" >"$work/machine"
+        chmod 755 "$work/machine"
+        run machine grep -c 7 f >"$work/out" 2>&1
+        equal "uname $wrong: as local" "$(cat "$work/out")" "$(grep -c 7 "$data/f")"
+        equal "... where it ran, and it is said" \
+            "$(grep -c "other-machine.*$said" "$work/report")" 1
+    done <<END
+aarch64,6.1.0 it is aarch64, and programs are for $(uname -m)
+$(uname -m),2.4.9-x its kernel 2.4.9-x is older than [2-9]
+END
+fi
 
 # The client's path does not exist there.
 elsewhere=$work/elsewhere
