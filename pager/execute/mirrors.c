@@ -27,7 +27,7 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
     for (uint32_t i = 0; i < s->nsteps; i++) {
         ordered = ordered || s->steps[i].after;
     }
-    HASH_ITER (hh, table->by_box, r, next) {
+    HASH_ITER (hh, table->by_place, r, next) {
         struct fy_held *held = fy_hold_find(s->hold, &s->views[r->key.view]);
         if (!held) {
             continue;

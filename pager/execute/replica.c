@@ -91,22 +91,33 @@ describe(struct fy_replica *r, const struct fy_tile *tile,
     return 0;
 }
 
-/* The replica of a tile, made when it is the first of its box. */
-static int
-intern(struct fy_replica_table *table, const struct fy_tile *tile,
-       const struct fy_view *view, struct fy_replica **out)
+/* Returns true if a tile has the extents and the layout of the replica. */
+static bool
+is_same(const struct fy_replica *r, const struct fy_tile *tile)
 {
-    const struct fy_tile_key key = fy_tile_key_of(tile);
-    struct fy_replica *r;
-    HASH_FIND(hh, table->by_box, &key, sizeof key, r);
+    for (int k = 0; k < tile->naxes; k++) {
+        if (tile->n[k] != r->copy.view.extent[k] ||
+            (tile->n[k] > 1 &&
+             tile->device_stride[k] != r->copy.device_stride[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+fy_replica_find(struct fy_replica_table *table, const struct fy_tile *tile,
+                const struct fy_view *view, struct fy_replica **out)
+{
+    struct fy_replica *r, probe;
+    memset(&probe.key, 0, sizeof probe.key);
+    probe.key.view = tile->view;
+    probe.key.naxes = tile->naxes;
+    memcpy(probe.key.lo, tile->lo, sizeof tile->lo[0] * tile->naxes);
+    HASH_FIND(hh, table->by_place, &probe.key, sizeof probe.key, r);
     if (r) {
         *out = r;
-        for (int k = 0; k < tile->naxes; k++) {
-            if (tile->device_stride[k] != r->copy.device_stride[k]) {
-                return FY_ERR_INVALID;
-            }
-        }
-        return 0;
+        return is_same(r, tile) ? 0 : FY_ERR_INVALID;
     }
     r = table->spare;
     if (r) {
@@ -115,10 +126,11 @@ intern(struct fy_replica_table *table, const struct fy_tile *tile,
         return FY_ERR_NOMEM;
     }
     memset(r, 0, sizeof *r);
-    r->key = key;
+    r->key = probe.key;
+    r->number = HASH_COUNT(table->by_place);
     int status = describe(r, tile, view);
     if (status == 0) {
-        HASH_ADD(hh, table->by_box, key, sizeof r->key, r);
+        HASH_ADD(hh, table->by_place, key, sizeof r->key, r);
         if (!r->hh.tbl) {
             status = FY_ERR_NOMEM;
         }
@@ -171,7 +183,7 @@ resolve_rows(struct fy_replica_table *table, const struct fy_schedule *s)
             }
             struct fy_replica *r;
             const struct fy_view *view = &s->views[tile->view];
-            int status = intern(table, tile, view, &r);
+            int status = fy_replica_find(table, tile, view, &r);
             if (status != 0) {
                 return status;
             }
@@ -223,11 +235,11 @@ void
 fy_replica_reset(struct fy_replica_table *table)
 {
     struct fy_replica *r, *next;
-    HASH_ITER (hh, table->by_box, r, next) {
+    HASH_ITER (hh, table->by_place, r, next) {
         r->after = table->spare;
         table->spare = r;
     }
-    HASH_CLEAR(hh, table->by_box);
+    HASH_CLEAR(hh, table->by_place);
 }
 
 void

@@ -21,7 +21,11 @@ enum fy_replica_state {
 };
 
 struct fy_replica {
-    struct fy_tile_key key;
+    struct {
+        uint32_t view, naxes;
+        int64_t lo[FY_MAX_OPERAND_AXES]; /* 0 past its axes */
+    } key;
+    uint32_t number; /* in the order of first use, from 0 */
     UT_hash_handle hh;
     struct fy_copy copy;     /* its elements; device is set with the buffer */
     uint64_t elements_bytes; /* declared elements only */
@@ -53,12 +57,20 @@ struct fy_use {
 };
 
 struct fy_replica_table {
-    struct fy_replica *by_box; /* hash */
+    struct fy_replica *by_place; /* hash */
     struct fy_replica *spare;
     struct fy_use *uses; /* one per row of schedule->tiles */
     uint32_t capacity;
 };
 
+/*
+ * Finds the replica of a tile; returns a new one for the first tile at its place.
+ * FY_ERR_INVALID: the tile differs from that one in its extents or layout (a stride
+ * matters only where there is more than one element); FY_ERR_OVERFLOW, FY_ERR_NOMEM.
+ */
+int fy_replica_find(struct fy_replica_table *table, const struct fy_tile *tile,
+                    const struct fy_view *view,
+                    struct fy_replica **out) FY_MUST_CHECK;
 /*
  * Fills the table for a schedule (borrowed until fy_replica_reset): finds equal
  * tiles, the future of each, and which need undo. FY_ERR_INVALID when a tile

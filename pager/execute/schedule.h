@@ -14,7 +14,8 @@
 
 /*
  * A box of a view: indices lo[k] .. lo[k] + n[k] - 1. Two tiles of one view in
- * one schedule are equal or disjoint, unless both are only read.
+ * one schedule are equal, or begin at different places and are disjoint (unless
+ * both are only read).
  */
 struct fy_tile {
     uint16_t view;
@@ -26,25 +27,6 @@ struct fy_tile {
      * buffer spans them. The same for every step that uses an equal tile. */
     int64_t device_stride[FY_MAX_OPERAND_AXES];
 };
-
-/* Which elements a tile has, as a key: without gaps, zero past its axes. */
-struct fy_tile_key {
-    uint32_t view;
-    uint32_t naxes;
-    int64_t lo[FY_MAX_OPERAND_AXES];
-    int64_t n[FY_MAX_OPERAND_AXES];
-};
-
-static inline struct fy_tile_key
-fy_tile_key_of(const struct fy_tile *tile)
-{
-    struct fy_tile_key key = {.view = tile->view, .naxes = tile->naxes};
-    for (int k = 0; k < tile->naxes; k++) {
-        key.lo[k] = tile->lo[k];
-        key.n[k] = tile->n[k];
-    }
-    return key;
-}
 
 struct fy_step {
     uint32_t tiles; /* first row in fy_schedule.tiles */

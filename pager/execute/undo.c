@@ -49,7 +49,7 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
 {
     uint64_t total = 0, touched = 0;
     struct fy_replica *r, *next;
-    HASH_ITER (hh, table->by_box, r, next) {
+    HASH_ITER (hh, table->by_place, r, next) {
         uint64_t bytes;
         if (!needs_undo(r)) {
             continue;
@@ -123,7 +123,7 @@ fy_undo_restore(const struct fy_undo *undo,
                 const struct fy_replica_table *table)
 {
     struct fy_replica *r, *next;
-    HASH_ITER (hh, table->by_box, r, next)
+    HASH_ITER (hh, table->by_place, r, next)
         if (r->logged) {
             /* Memory that is no longer there faults in the original, too. */
             (void)move(undo, r, FY_TO_HOST);

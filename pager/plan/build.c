@@ -6,28 +6,12 @@
  */
 #include "config.h"
 
-#define HASH_NONFATAL_OOM         1
-#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
-
 #include "pager/plan/build.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "pager/execute/executor.h"
-
-struct tile_key {
-    int64_t view;
-    int64_t lo[FY_MAX_OPERAND_AXES];
-};
-
-struct fy_tile_entry {
-    struct tile_key key;
-    struct fy_tile tile;
-    bool failed;
-    UT_hash_handle hh;
-};
 
 void
 fy_variant_free(struct fy_variant *variant)
@@ -42,15 +26,9 @@ fy_variant_free(struct fy_variant *variant)
 void
 fy_planner_reset(struct fy_planner *planner)
 {
-    struct fy_tile_entry *entry, *next_entry;
     struct fy_step_memory *memory, *next_memory;
 
-    entry = planner->registry; /* clearing frees the table, not the entries */
-    HASH_CLEAR(hh, planner->registry);
-    for (; entry; entry = next_entry) {
-        next_entry = entry->hh.next;
-        free(entry);
-    }
+    fy_replica_table_free(&planner->tiles);
     for (memory = planner->step_memory; memory; memory = next_memory) {
         next_memory = memory->next;
         free(memory);
@@ -130,49 +108,19 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
     return FY_OK;
 }
 
-/* Two boxes of one layout: strides matter only where there is more than one. */
-static bool
-same_layout(const struct fy_tile *known, const struct fy_tile *tile)
-{
-    for (unsigned k = 0; k < tile->naxes; k++) {
-        if (known->n[k] != tile->n[k] ||
-            (tile->n[k] > 1 &&
-             known->device_stride[k] != tile->device_stride[k])) {
-            return false;
-        }
-    }
-    return true;
-}
-
+/* Notes a tile. FY_ERR_UNSUPPORTED: an equal one had another layout. */
 static int
 register_tile(struct fy_planner *planner, struct fy_tile *tile)
 {
-    struct fy_tile_entry *entry;
-    struct tile_key key;
+    struct fy_replica *known;
+    int status = fy_replica_find(&planner->tiles, tile,
+                                 &planner->views[tile->view], &known);
 
-    memset(&key, 0, sizeof(key));
-    key.view = tile->view;
-    memcpy(key.lo, tile->lo, sizeof(key.lo));
-    HASH_FIND(hh, planner->registry, &key, sizeof(key), entry);
-    if (entry) {
-        if (!same_layout(&entry->tile, tile)) {
-            return FY_ERR_UNSUPPORTED;
-        }
-        memcpy(tile->device_stride, entry->tile.device_stride,
-               sizeof(tile->device_stride));
-        return FY_OK;
+    if (status) {
+        return status == FY_ERR_INVALID ? FY_ERR_UNSUPPORTED : status;
     }
-    entry = calloc(1, sizeof(*entry));
-    if (!entry) {
-        return FY_ERR_NOMEM;
-    }
-    entry->key = key;
-    entry->tile = *tile;
-    HASH_ADD(hh, planner->registry, key, sizeof(key), entry);
-    if (entry->failed) {
-        free(entry);
-        return FY_ERR_NOMEM;
-    }
+    memcpy(tile->device_stride, known->copy.device_stride,
+           sizeof(tile->device_stride));
     return FY_OK;
 }
 
@@ -237,8 +185,7 @@ fy_planner_finish(struct fy_planner *planner)
     if (!planner->results || !planner->infos) {
         return FY_ERR_NOMEM;
     }
-    return fy_plan_traffic(schedule, planner->options.budget_bytes,
-                           &planner->plan.predicted);
+    return fy_planner_traffic(planner);
 }
 
 void

@@ -7,6 +7,7 @@
 #ifndef FERRY_PAGER_PLAN_BUILD_H
 #define FERRY_PAGER_PLAN_BUILD_H
 
+#include "pager/execute/replica.h"
 #include "pager/plan/plan.h"
 
 enum {
@@ -113,7 +114,6 @@ struct fy_step_memory {
     struct fy_image given[FY_MAX_IMAGES];  /* as they were before */
 };
 
-struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
 struct fy_held_memory;
 
 struct fy_planner {
@@ -144,7 +144,7 @@ struct fy_planner {
     /* The sizes of workspaces, as LAPACK's WORK(1): stored when all went well. */
     struct fy_answer answers[FY_MAX_ANSWERS];
     uint32_t nanswers;
-    struct fy_tile_entry *registry;
+    struct fy_replica_table tiles; /* of the steps so far */
     struct fy_step_memory *step_memory;
     struct fy_held_memory *held;
 };
@@ -200,6 +200,11 @@ int fy_plan_launch(void *planner, const struct fy_step *step,
                    const struct fy_tile *tiles, const uint64_t *address,
                    struct fy_stream *stream);
 bool fy_plan_accept(void *planner);
+/*
+ * Predicts the traffic of the steps under a cache of the budget that evicts by the
+ * known future. FY_ERR_NOMEM, FY_ERR_NOFIT.
+ */
+int fy_planner_traffic(struct fy_planner *planner) FY_MUST_CHECK;
 /* Fills the schedule and its predicted traffic. */
 int fy_planner_finish(struct fy_planner *planner) FY_MUST_CHECK;
 

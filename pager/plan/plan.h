@@ -72,13 +72,6 @@ void fy_plan_free(struct fy_plan *plan);
  */
 void fy_plan_result(const struct fy_plan *plan, union fy_raw *out);
 
-/*
- * Moves of a schedule under a cache of `budget_bytes' that evicts by the known
- * future. FY_ERR_NOMEM, FY_ERR_NOFIT.
- */
-int fy_plan_traffic(const struct fy_schedule *schedule, uint64_t budget_bytes,
-                    struct fy_traffic *out) FY_MUST_CHECK;
-
 /* Bytes of all accessed operands, each element once in each direction. */
 uint64_t fy_compulsory_bytes(const struct fy_view *views, unsigned nviews);
 

@@ -5,14 +5,9 @@
  */
 #include "config.h"
 
-#define HASH_NONFATAL_OOM         1
-#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
-
 #include "pager/plan/traffic.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <uthash.h>
 
 #include "pager/execute/executor.h"
 
@@ -209,82 +204,39 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
     return status;
 }
 
-struct known_tile {
-    struct fy_tile_key key;
-    uint32_t number;
-    bool failed;
-    UT_hash_handle hh;
-};
-
-/* The tile's number in the trace; new tiles are added. */
-static int
-number_tile(struct known_tile **known, const struct fy_view *view,
-            const struct fy_tile *tile, struct fy_trace_tile *rows,
-            uint32_t *count, uint32_t *out)
-{
-    const struct fy_tile_key key = fy_tile_key_of(tile);
-    struct known_tile *found;
-
-    HASH_FIND(hh, *known, &key, sizeof(key), found);
-    if (!found) {
-        found = calloc(1, sizeof(*found));
-        if (!found) {
-            return FY_ERR_NOMEM;
-        }
-        found->key = key;
-        found->number = *count;
-        HASH_ADD(hh, *known, key, sizeof(found->key), found);
-        if (found->failed) {
-            free(found);
-            return FY_ERR_NOMEM;
-        }
-        rows[*count] = (struct fy_trace_tile){
-            .bytes =
-                fy_view_elements(view, tile->lo, tile->n) * view->element_bytes,
-            .device_bytes = fy_tile_device_bytes(view, tile),
-        };
-        ++*count;
-    }
-    *out = found->number;
-    return FY_OK;
-}
-
 int
-fy_plan_traffic(const struct fy_schedule *schedule, uint64_t budget_bytes,
-                struct fy_traffic *out)
+fy_planner_traffic(struct fy_planner *planner)
 {
+    const struct fy_schedule *schedule = &planner->plan.schedule;
+    struct fy_replica_table *known = &planner->tiles;
     struct fy_access_trace trace = {0};
-    struct known_tile *known = NULL, *row, *next;
-    int status = FY_OK;
+    int status = fy_replica_build(known, schedule);
 
-    trace.tiles = malloc(sizeof(*trace.tiles) * (schedule->ntiles + 1));
+    trace.ntiles = HASH_COUNT(known->by_place);
+    trace.tiles = malloc(sizeof(*trace.tiles) * (trace.ntiles + 1));
     trace.accesses = malloc(sizeof(*trace.accesses) * (schedule->ntiles + 1));
-    if (!trace.tiles || !trace.accesses) {
+    if (status == FY_OK && (!trace.tiles || !trace.accesses)) {
         status = FY_ERR_NOMEM;
     }
     for (uint32_t s = 0; status == FY_OK && s < schedule->nsteps; s++) {
         const struct fy_step *step = &schedule->steps[s];
-        for (unsigned i = 0; status == FY_OK && i < step->ntiles; i++) {
-            const struct fy_tile *tile = &schedule->tiles[step->tiles + i];
-            struct fy_trace_access *access = &trace.accesses[trace.naccesses++];
-            access->step = s;
-            access->access = tile->access;
-            status = number_tile(&known, &schedule->views[tile->view], tile,
-                                 trace.tiles, &trace.ntiles, &access->tile);
+        for (uint32_t i = step->tiles; i < step->tiles + step->ntiles; i++) {
+            const struct fy_tile *tile = &schedule->tiles[i];
+            const struct fy_replica *r = known->uses[i].replica;
+            trace.tiles[r->number] = (struct fy_trace_tile){
+                .bytes = r->elements_bytes,
+                .device_bytes = fy_tile_device_bytes(
+                    &schedule->views[tile->view], tile)};
+            trace.accesses[trace.naccesses++] = (struct fy_trace_access){
+                .step = s, .tile = r->number, .access = tile->access};
         }
     }
     if (status == FY_OK) {
-        status = fy_trace_run(&trace, budget_bytes, out);
+        status = fy_trace_run(&trace, planner->options.budget_bytes,
+                              &planner->plan.predicted);
     }
-    if (status == FY_OK) {
-        out->chunks = schedule->nsteps;
-    }
-    row = known; /* clearing frees the table only: the rows stay linked */
-    HASH_CLEAR(hh, known);
-    for (; row; row = next) {
-        next = row->hh.next;
-        free(row);
-    }
+    planner->plan.predicted.chunks = schedule->nsteps;
+    fy_replica_table_free(known);
     free(trace.tiles);
     free(trace.accesses);
     return status;

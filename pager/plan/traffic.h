@@ -6,7 +6,7 @@
 #ifndef FERRY_PAGER_PLAN_TRAFFIC_H
 #define FERRY_PAGER_PLAN_TRAFFIC_H
 
-#include "pager/plan/plan.h"
+#include "pager/plan/build.h"
 
 struct fy_trace_tile {
     uint64_t bytes;        /* bytes of the declared elements, which a copy

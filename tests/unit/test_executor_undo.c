@@ -205,7 +205,7 @@ START_TEST(test_log_keeps_every_element)
     /* Whole cache lines, and no more. */
     ck_assert_uint_eq(log.undo.bytes,
                       LOG_TILES * ((7 * 9 * 11 * 8 + 63) / 64 * 64));
-    HASH_ITER (hh, log.table.by_box, r, next) {
+    HASH_ITER (hh, log.table.by_place, r, next) {
         ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
         /* Saved once: what is there later is the call's result. */
         *(double *)r->copy.view.host = -1;
@@ -221,7 +221,7 @@ START_TEST(test_log_keeps_every_element)
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_ptr_eq(log.undo.base, base);
     /* What is too small for one is given back. */
-    HASH_ITER (hh, log.table.by_box, r, next)
+    HASH_ITER (hh, log.table.by_place, r, next)
         r->copy.view.element_bytes = 1000;
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_uint_gt(log.undo.bytes, 2000000);
@@ -258,7 +258,7 @@ START_TEST(test_log_of_one_byte)
     ck_assert_int_eq(fy_replica_build(&log.table, &schedule), 0);
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_uint_eq(log.undo.bytes, 64);
-    HASH_ITER (hh, log.table.by_box, r, next)
+    HASH_ITER (hh, log.table.by_place, r, next)
         ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
     memory = 6;
     fy_undo_restore(&log.undo, &log.table);
@@ -313,7 +313,7 @@ START_TEST(test_log_with_holes_reserves_no_memory)
     bool always = fgetc(file) == '2'; /* the kernel reserves for all mappings */
     (void)fclose(file);
     make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
-    HASH_ITER (hh, log.table.by_box, r, next) {
+    HASH_ITER (hh, log.table.by_place, r, next) {
         r->copy.view.element_bytes = 64;
         r->elements_bytes = UINT64_C(7 * 9 * 11 * 8) * rows[_i].eighths;
     }
@@ -331,12 +331,12 @@ START_TEST(test_log_of_what_nothing_reads_is_empty)
     struct log log;
     make_log(&log, (char *)memory, _i ? FY_ACCESS_IN : FY_ACCESS_OUT, 0);
     if (_i == 0) {
-        HASH_ITER (hh, log.table.by_box, r, next)
+        HASH_ITER (hh, log.table.by_place, r, next)
             r->old_matters = false;
     }
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_uint_eq(log.undo.bytes, 0);
-    HASH_ITER (hh, log.table.by_box, r, next) {
+    HASH_ITER (hh, log.table.by_place, r, next) {
         ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
         ck_assert(!r->logged);
     }
@@ -358,7 +358,7 @@ START_TEST(test_log_larger_than_memory_is_refused)
     static double memory[7 * LOG_TILES * 9 * 11];
     struct log log;
     make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
-    struct fy_replica *r = log.table.by_box, *next;
+    struct fy_replica *r = log.table.by_place, *next;
     for (; r; r = next) {
         next = r->hh.next;
         r->copy.view.element_bytes = 1;
@@ -380,10 +380,10 @@ START_TEST(test_log_of_too_many_elements_is_refused)
     static double memory[7 * LOG_TILES * 9 * 11];
     struct log log;
     make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
-    log.table.by_box->elements_bytes = UINT64_C(1) << 50;
+    log.table.by_place->elements_bytes = UINT64_C(1) << 50;
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_ERR_NOMEM);
     ck_assert_ptr_null(log.undo.base);
-    log.table.by_box->elements_bytes = 1 << 20;
+    log.table.by_place->elements_bytes = 1 << 20;
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_OK);
     free_log(&log);
 }
@@ -405,7 +405,7 @@ START_TEST(test_rest_of_unmapped_operand_is_put_back)
     memset(memory, 1, BYTES);
     make_log(&log, memory, FY_ACCESS_INOUT, (unsigned)_i);
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
-    HASH_ITER (hh, log.table.by_box, r, next)
+    HASH_ITER (hh, log.table.by_place, r, next)
         ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
     memset(memory, 2, BYTES);
     ck_assert_int_eq(munmap(memory + PAGE, PAGE), 0);
@@ -414,7 +414,7 @@ START_TEST(test_rest_of_unmapped_operand_is_put_back)
         ck_assert(i / PAGE == 1 || memory[i] == 1);
     }
     bool refused = false;
-    HASH_ITER (hh, log.table.by_box, r, next) {
+    HASH_ITER (hh, log.table.by_place, r, next) {
         r->logged = false;
         refused |= fy_undo_save(&log.undo, r) == FY_ERR_FAULT && !r->logged;
     }

@@ -58,7 +58,7 @@ START_TEST(test_equal_tiles_are_one_replica_with_a_future)
     for (int again = 0; again < 2; again++) {
         ck_assert_int_eq(fy_replica_build(&table, &schedule), 0);
         const struct fy_use *u = table.uses;
-        ck_assert_uint_eq(HASH_COUNT(table.by_box), 3);
+        ck_assert_uint_eq(HASH_COUNT(table.by_place), 3);
         ck_assert_ptr_eq(u[0].replica, u[5].replica);
         ck_assert_ptr_eq(u[1].replica, u[2].replica);
         ck_assert_ptr_eq(u[2].replica, u[3].replica);
@@ -73,7 +73,7 @@ START_TEST(test_equal_tiles_are_one_replica_with_a_future)
                          (char *)4096 - 20 * 2 * 8);
         ck_assert_uint_eq(u[0].replica->elements_bytes, 80);
         fy_replica_reset(&table);
-        ck_assert_uint_eq(HASH_COUNT(table.by_box), 0);
+        ck_assert_uint_eq(HASH_COUNT(table.by_place), 0);
     }
     fy_replica_table_free(&table);
 }
