@@ -14,8 +14,7 @@
 #include <string.h>
 
 static const struct fy_algo_row *const tables[] = {
-    fy_algo_lu,
-    fy_algo_qr,
+    fy_algo_panels,
     fy_algo_inverse,
 };
 
@@ -92,7 +91,7 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
         return FY_OK;
     case 'w':
     case 'W':
-        return FY_OK; /* see fy_plan_sizes() */
+        return FY_OK; /* see fy_plan_store_sizes() */
     default:
         break;
     }
@@ -300,7 +299,7 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
     algo->hermitian = algo->is_complex && algo->row->hermitian;
     status = take_arguments(algo);
     if (status == FY_OK) {
-        status = algo->row->nest ? fy_nest_setup(algo) : algo->row->setup(algo);
+        status = algo->row->setup(algo);
     }
     return status;
 }
@@ -375,10 +374,19 @@ fy_plan_blocked(struct fy_planner *planner)
     }
     algo.room = (double)planner->options.budget_bytes /
                 (algo.element_bytes ? algo.element_bytes : 8);
+    if (status == FY_OK && algo.row->prepare) {
+        status = algo.row->prepare(&algo);
+    }
     if (status == FY_OK) {
-        status = algo.row->search          ? algo.row->search(&algo)
-                 : planner->options.random ? fy_algo_random(&algo)
-                                           : fy_algo_search(&algo);
+        status = planner->options.random ? fy_algo_random(&algo)
+                 : algo.row->sizes       ? algo.row->sizes->search(&algo)
+                                         : fy_algo_search(&algo);
+    }
+    if (status == FY_OK && algo.matrices[1].element_bytes) {
+        planner->pivots = algo.matrices[1].host;
+        planner->narrow_pivots = algo.matrices[1].narrow;
+        planner->pivot_panels = algo.cuts[FY_PANEL_FACTORS];
+        algo.cuts[FY_PANEL_FACTORS] = (struct fy_cuts){0, NULL};
     }
     for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
         fy_cuts_free(&algo.cuts[d]);

@@ -55,8 +55,16 @@ struct fy_matrix {
 
 struct fy_algo;
 
-/* Emits every step; cuts and macro-blocks are set. */
-typedef int fy_algo_program(struct fy_algo *algo);
+/* Sizes of an algorithm that does not cut all its dimensions as it likes. */
+struct fy_algo_sizes {
+    uint8_t free; /* bits of the dimensions that are cut; the others go whole */
+    /* Blocks of that side in a macro-block, in either direction. NULL: one. */
+    uint32_t (*macro)(const struct fy_algo *algo, double side);
+    /* Extents and cuts that follow from the free dimensions'. FY_ERR_NOFIT, .. */
+    int (*beside)(struct fy_algo *algo);
+    /* Makes the plan by fy_algo_cheapest() or fy_algo_even(). */
+    int (*search)(struct fy_algo *algo);
+};
 
 /* An algorithm: a loop nest that a file declares, or functions. */
 struct fy_algo_row {
@@ -64,19 +72,23 @@ struct fy_algo_row {
     const char *signature; /* of the call itself */
     /* Names of the `using' functions without type letter, by routine - 1. */
     const char *using[FY_MAX_ROUTINES - 1];
-    const char *nest; /* its loops, or NULL */
+    /* Its loops, or NULL; those for op(A) other than A where they differ. */
+    const char *nest, *adjoint;
     /* Of a nest: letters of the dimensions' sizes, and the variables of each matrix's
      * rows and columns, which a transposed call swaps where there is a '. */
     const char *extents, *shapes;
-    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. NULL: a nest's. */
+    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
     int (*setup)(struct fy_algo *algo);
-    fy_algo_program *program;
+    /* Looks at the operands before any plan is made, and allocates what it adds to
+     * them; FY_ERR_UNSUPPORTED, .. NULL: nothing. */
+    int (*prepare)(struct fy_algo *algo);
+    /* Emits every step of what has no loops; cuts and macro-blocks are set. */
+    int (*program)(struct fy_algo *algo);
     bool hermitian; /* complex ones are, not symmetric */
     bool gathers;   /* the program gathers macro-blocks that fit by itself */
     /* Words moved at least, in elements, with room for `elements'. */
     double (*bound)(const struct fy_algo *algo, double elements);
-    /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */
-    int (*search)(struct fy_algo *algo);
+    const struct fy_algo_sizes *sizes; /* NULL: fy_algo_search() */
     /* What the diagonal of A must be afterwards; a NaN anywhere gets there. */
     enum {
         FY_DIAGONAL_ANY,
@@ -161,22 +173,22 @@ enum {
     FY_PANEL_ONE,     /* of a vector */
     FY_PANEL_FACTORS, /* 0, or min(m, n), cut as the columns are */
 };
-int fy_algo_panels(struct fy_algo *algo) FY_MUST_CHECK;
 
 /* Whether the first matrix, a factor, can be divided by: fy_diagonal_is_regular(). */
 bool fy_algo_is_regular(const struct fy_algo *algo);
 
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
-/* Makes the plan for the cuts and macro-blocks that are set. */
-int fy_algo_generate(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
-
-/* Of sizes of blocks, those below 1 left out, the one whose plan moves least: `make' has
- * made it last. */
-int fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count,
-                     int (*make)(struct fy_algo *algo,
-                                 int64_t side)) FY_MUST_CHECK;
+/* Makes the plan for blocks of one side; row->sizes is set. */
+int fy_algo_even(struct fy_algo *algo, int64_t side) FY_MUST_CHECK;
+/* Makes the plan that moves least of those for some sides; sides below 1 are left out. */
+int fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides,
+                     unsigned count) FY_MUST_CHECK;
+/* Makes D the identity, as large as the longest part of the first free dimension, and
+ * with `tile' B a matrix of its size beside it. `dimension' is that of their sides. */
+int fy_algo_identity(struct fy_algo *algo, unsigned dimension,
+                     bool tile) FY_MUST_CHECK;
 
 /* Length of part i of a dimension. */
 int64_t fy_algo_length(const struct fy_algo *algo, unsigned dimension,
@@ -209,15 +221,13 @@ extern const double fy_one[2], fy_minus_one[2];
 /* 'T', or 'C' where the algorithm is the Hermitian one. */
 char fy_algo_adjoint(const struct fy_algo *algo);
 
-extern const struct fy_algo_row fy_algo_lu[];      /* getrf gesv */
-extern const struct fy_algo_row fy_algo_qr[];      /* geqrf gels */
+extern const struct fy_algo_row fy_algo_panels[];  /* getrf gesv geqrf gels */
 extern const struct fy_algo_row fy_algo_inverse[]; /* getri */
 
 /* The row of a call whose algorithm a file declares. FY_ERR_UNSUPPORTED: the names of
  * its arguments do not say it all. */
 int fy_nest_declared(struct fy_algo *algo) FY_MUST_CHECK;
-/* A nest's matrices and extents, and its steps. */
+/* A nest's matrices and extents. */
 int fy_nest_setup(struct fy_algo *algo) FY_MUST_CHECK;
-int fy_nest_program(struct fy_algo *algo) FY_MUST_CHECK;
 
 #endif

@@ -9,8 +9,6 @@
 
 #include "pager/blocked/algo.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -126,50 +124,6 @@ are_pivots(const struct fy_algo *algo)
     return true;
 }
 
-/* The identity as large as the widest panel. */
-static int
-make_unit(struct fy_algo *algo)
-{
-    const int64_t side = fy_cuts_longest(&algo->cuts[COLUMNS]);
-    struct fy_matrix *unit = &algo->matrices[3];
-    struct fy_planner *planner = algo->planner;
-    const size_t bytes = algo->element_bytes;
-
-    free(planner->factors);
-    planner->factors = calloc((size_t)side * (size_t)side, bytes);
-    if (!planner->factors) {
-        return FY_ERR_NOMEM;
-    }
-    unit->host = planner->factors;
-    unit->rows = unit->cols = unit->ld = side;
-    algo->extent[UNIT] = side;
-    for (int64_t i = 0; i < side; i++) {
-        const struct fy_value one = {.kind = FY_V_COMPLEX, .r = 1};
-        union fy_raw raw;
-        memset(&raw, 0, sizeof(raw));
-        fy_raw_store((enum fy_type)algo->element, &one, &raw);
-        memcpy(unit->host + (size_t)(i * (side + 1)) * bytes, &raw, bytes);
-    }
-    return FY_OK;
-}
-
-/* Cuts of every dimension but that of the panels, which is there. */
-static int
-finish_cuts(struct fy_algo *algo)
-{
-    static const uint8_t whole[] = {ALL, UNIT, ONE};
-    int status = make_unit(algo);
-
-    for (unsigned i = 0; i < sizeof(whole); i++) {
-        struct fy_cuts *cuts = &algo->cuts[whole[i]];
-        fy_cuts_free(cuts);
-        if (status == FY_OK) {
-            status = fy_cuts_even(algo->extent[whole[i]], 1, 1, cuts);
-        }
-    }
-    return status ? status : fy_algo_generate(algo);
-}
-
 /* Returns true if A, the identity and so many panels of that width fit on
  * the device together. */
 static bool
@@ -183,20 +137,18 @@ fits(const struct fy_algo *algo, int64_t width, int count)
 }
 
 static int
-search_randomly(struct fy_algo *algo, int64_t widest)
+make_unit(struct fy_algo *algo)
 {
-    uint64_t state = algo->planner->options.seed + (uint64_t)algo->n;
-    int64_t width = 1 + (int64_t)fy_random_below(&state, (uint64_t)widest);
+    return fits(algo, fy_cuts_longest(&algo->cuts[COLUMNS]), 1)
+               ? fy_algo_identity(algo, UNIT, false)
+               : FY_ERR_NOFIT;
+}
 
-    while (width > 1 && !fits(algo, width, 1)) {
-        width /= 2;
-    }
-    if (!fits(algo, width, 1)) {
-        return FY_ERR_NOFIT;
-    }
-    int status =
-        fy_cuts_random(algo->n, width, 12, 1, &state, &algo->cuts[COLUMNS]);
-    return status ? status : finish_cuts(algo);
+static int
+prepare(struct fy_algo *algo)
+{
+    return fy_algo_is_regular(algo) && are_pivots(algo) ? FY_OK
+                                                        : FY_ERR_UNSUPPORTED;
 }
 
 static int
@@ -204,12 +156,6 @@ search(struct fy_algo *algo)
 {
     int64_t width = algo->n < WIDEST ? algo->n : WIDEST;
 
-    if (!fy_algo_is_regular(algo) || !are_pivots(algo)) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    if (algo->planner->options.random) {
-        return search_randomly(algo, width);
-    }
     /* Some panels, so that results go out while others are computed. */
     while (width > 256 && 4 * width > algo->n) {
         width = (width + 1) / 2;
@@ -217,13 +163,9 @@ search(struct fy_algo *algo)
     for (int count = SPARE_PANELS; count > 0; count--) {
         for (int64_t half = width; half > 0; half /= 2) {
             const int64_t w = half >= 64 ? half / 16 * 16 : half;
-            if (!fits(algo, w, count)) {
-                continue;
+            if (fits(algo, w, count)) {
+                return fy_algo_even(algo, w);
             }
-            const uint32_t panels = (uint32_t)((algo->n + w - 1) / w);
-            int status = fy_cuts_even(algo->n, panels, w >= 64 ? 16 : 1,
-                                      &algo->cuts[COLUMNS]);
-            return status ? status : finish_cuts(algo);
         }
     }
     return FY_ERR_NOFIT;
@@ -237,6 +179,12 @@ bound(const struct fy_algo *algo, double elements)
     return 2.0 * (double)algo->n * (double)algo->n;
 }
 
+static const struct fy_algo_sizes sizes = {
+    .free = 1u << COLUMNS,
+    .beside = make_unit,
+    .search = search,
+};
+
 const struct fy_algo_row fy_algo_inverse[] = {
     {.name = "getri",
      .signature = "nA1BwWi",
@@ -244,7 +192,8 @@ const struct fy_algo_row fy_algo_inverse[] = {
      .setup = setup,
      .program = program,
      .bound = bound,
-     .search = search,
+     .prepare = prepare,
+     .sizes = &sizes,
      .diagonal = FY_RESULT_FINITE},
     {NULL},
 };

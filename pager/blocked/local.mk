@@ -8,7 +8,6 @@ libfypager_la_SOURCES += \
 	pager/blocked/fft_steps.c \
 	pager/blocked/inverse.c \
 	pager/blocked/invert.c \
-	pager/blocked/lu.c \
 	pager/blocked/matrix.c \
 	pager/blocked/nest.c \
 	pager/blocked/nest.h \
@@ -16,7 +15,6 @@ libfypager_la_SOURCES += \
 	pager/blocked/nest_panels.c \
 	pager/blocked/nests.c \
 	pager/blocked/panels.c \
-	pager/blocked/qr.c \
 	pager/blocked/routines.c \
 	pager/blocked/search.c
 EXTRA_DIST += pager/blocked/README.md

@@ -446,9 +446,3 @@ fy_nest_run(struct fy_algo *algo, const char *text)
     free(walk);
     return status;
 }
-
-int
-fy_nest_program(struct fy_algo *algo)
-{
-    return fy_nest_run(algo, algo->row->nest);
-}

@@ -27,8 +27,7 @@ int fy_nest_panels(struct fy_algo *algo,
 /* The tile and the identity beside A of a declared algorithm. FY_ERR_UNSUPPORTED: there
  * is nothing to do. */
 int fy_tiles_setup(struct fy_algo *algo) FY_MUST_CHECK;
-/* Sizes and plans of algorithms with tiles. */
-int fy_tiles_search(struct fy_algo *algo) FY_MUST_CHECK;
+extern const struct fy_algo_sizes fy_tiles_sizes; /* of algorithms with tiles */
 /* Whether the call's `when' holds there. */
 bool fy_nest_holds(const char *when, const uint32_t *at);
 

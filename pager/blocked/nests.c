@@ -137,7 +137,8 @@ fy_nest_declared(struct fy_algo *algo)
         .shapes = algo->declared.head.shapes,
         .hermitian = algo->declared.head.hermitian,
         .bound = flops_bound,
-        .search = algo->declared.head.tiles ? fy_tiles_search : NULL,
+        .setup = fy_nest_setup,
+        .sizes = algo->declared.head.tiles ? &fy_tiles_sizes : NULL,
     };
     for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
         if (strcmp(bounds[i].name, row->name) == 0) {

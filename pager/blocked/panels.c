@@ -1,16 +1,230 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Factorisations by panels of full height (LU, QR), left-looking: panels of one
- * width, as many at a time on the device as fit beside the finished ones, which
- * stream past and are applied to them. Sizes; the loop is in nest_panels.c.
+ * Factorisations by panels of full height, left-looking: panels of one width, as many
+ * at a time on the device as fit beside the finished ones, which stream past and are
+ * applied to them (nest_panels.c). Right hand sides are panels that are not factored.
+ *
+ * getrf and gesv, A = P L U: multipliers keep the row order of their own step until the
+ * end, when later interchanges are applied to them once. A zero pivot ends in the
+ * original on restored inputs.
+ *
+ * geqrf and gels, A = Q R in LAPACK's own layout, R and the reflectors of all columns in
+ * one order. What LAPACK scales (numbers near the ends of the range) or calls singular
+ * is the original's.
  */
 #include "config.h"
 
-#include "pager/blocked/algo.h"
+#include "pager/blocked/nest.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    ROWS = FY_PANEL_ROWS,
+    COLUMNS = FY_PANEL_COLUMNS,
+    SIDES = FY_PANEL_SIDES,
+    ONE = FY_PANEL_ONE,
+    FACTORS = FY_PANEL_FACTORS
+};
+enum {
+    WORK_COLUMNS = 64,   /* of LAPACK's blocks, and */
+    WORK_TRIANGLE = 4160 /* of their triangular factors */
+};
+
+static bool
+solves(const struct fy_algo *algo)
+{
+    return strchr(algo->row->signature, 'C');
+}
+
+static bool
+has_pivots(const struct fy_algo *algo)
+{
+    return strcmp(algo->row->using[0], "getrf") == 0;
+}
+
+static int64_t
+least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * With m < n LAPACK makes A = L Q, for which devices have no function. That is
+ * the QR of A^T, stored in the same places: A^T = P R gives L = R^T, Q = P^T, and
+ * the rows that LAPACK stores for Q are the columns of P's reflectors, with no
+ * conjugate in complex ones, either. Right hand sides, which then want P^T and
+ * conjugates of P, are transposed as well: B^T is multiplied from the right, where
+ * P and P^H do.
+ */
+static void
+turn(struct fy_algo *algo)
+{
+    const int64_t m = algo->m;
+
+    algo->m = algo->n;
+    algo->n = m;
+    algo->transa = algo->transa == 'N' ? 'T' : 'N';
+    algo->matrices[0].flipped = true;
+    algo->matrices[2].flipped = algo->is_complex;
+}
+
+/* Complex right hand sides of a turned call lie transposed. */
+static bool
+from_right(const struct fy_algo *algo)
+{
+    return algo->matrices[2].flipped;
+}
+
+static int
+setup(struct fy_algo *algo)
+{
+    struct fy_matrix *a = &algo->matrices[0], *vector = &algo->matrices[1],
+                     *b = &algo->matrices[2];
+
+    if (solves(algo) && has_pivots(algo)) {
+        algo->m = algo->n;
+    }
+    if (algo->m < algo->n) {
+        if (has_pivots(algo)) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        if (solves(algo)) {
+            turn(algo);
+        }
+    }
+    const int64_t factors = least(algo->m, algo->n);
+    a->rows = algo->m;
+    a->cols = algo->n;
+    a->row_cuts = ROWS;
+    a->col_cuts = COLUMNS;
+    vector->rows = factors;
+    vector->cols = 1;
+    vector->ld = algo->turned ? 1 : factors;
+    vector->row_cuts = FACTORS;
+    vector->col_cuts = ONE;
+    b->rows = from_right(algo) ? algo->k : algo->m;
+    b->cols = from_right(algo) ? algo->m : algo->k;
+    b->row_cuts = from_right(algo) ? SIDES : ROWS;
+    b->col_cuts = from_right(algo) ? ROWS : SIDES;
+    algo->extent[ROWS] = algo->m;
+    algo->extent[COLUMNS] = algo->n;
+    algo->extent[SIDES] = solves(algo) ? algo->k : 0;
+    algo->extent[ONE] = 1;
+    algo->extent[FACTORS] = factors;
+    if (has_pivots(algo)) {
+        vector->element_bytes = algo->planner->bound->integer_bits / 8;
+    } else if (solves(algo)) {
+        vector->access = FY_ACCESS_INOUT;
+    }
+    return FY_OK;
+}
+
+#define FACTOR_LU                                     \
+    "for j, k {"                                      \
+    "  j = k: getrf(A[k:, j], B[k]);"                 \
+    "  j > k: laswp(A[k:, j], B[k]);"                 \
+    "  j > k: trsm(unit A[k, k], A[k, j]);"           \
+    "  j > k: gemm(- A[k+:, k], A[k, j], A[k+:, j]);" \
+    "}"
+#define SOLVE_LU                               \
+    "for s, k {"                               \
+    "  laswp(C[k:, s], B[k]);"                 \
+    "  trsm(unit A[k, k], C[k, s]);"           \
+    "  gemm(- A[k+:, k], C[k, s], C[k+:, s]);" \
+    "} down {"                                 \
+    "  trsm(upper A[k, k], C[k, s]);"          \
+    "  gemm(- A[:k, k], C[k, s], C[:k, s]);"   \
+    "}"
+#define INTERCHANGE                   \
+    "for each j, k {"                 \
+    "  j < k: laswp(A[k:, j], B[k]);" \
+    "}"
+#define FACTOR_QR                                \
+    "for j, k {"                                 \
+    "  j = k: geqrf(A[k:, j], B[k]);"            \
+    "  j > k: ormqr(A[k:, k]', B[k], A[k:, j]);" \
+    "}"
+/* X := R^-1 Q^H B: the least squares. */
+#define SOLVE_QR                             \
+    "for s, k {"                             \
+    "  ormqr(A[k:, k]', B[k], C[k:, s]);"    \
+    "} down {"                               \
+    "  trsm(upper A[k, k], C[k, s]);"        \
+    "  gemm(- A[:k, k], C[k, s], C[:k, s]);" \
+    "}"
+/* X := Q R^-H B: the least norm. Rows n .. m - 1 are 0 before Q is applied. */
+#define SOLVE_ADJOINT                                    \
+    "for s, k {"                                         \
+    "  gemm(- A[:k, k]', C[:k, s], C[k, s]);"            \
+    "  trsm(upper A[k, k]', C[k, s]);"                   \
+    "} then {"                                           \
+    "  k = e: gemm(0 A[k+:, k], C[:k, s], = C[k+:, s]);" \
+    "} down {"                                           \
+    "  ormqr(A[k:, k], B[k], C[k:, s]);"                 \
+    "}"
+
+/* Returns true if gels would neither scale the matrices nor find them empty. */
+static bool
+is_plain(const struct fy_algo *algo)
+{
+    const bool is_single =
+        algo->element == FY_T_F32 || algo->element == FY_T_C32;
+    const double least_number =
+        is_single ? FLT_MIN / FLT_EPSILON : DBL_MIN / DBL_EPSILON;
+
+    for (unsigned i = 0; i < 3; i += 2) { /* A and C */
+        struct fy_view view;
+        fy_algo_view(algo, &algo->matrices[i], &view);
+        if (i > 0 && algo->transa != 'N') {
+            /* Below there is only room. */
+            view.extent[from_right(algo) ? 1 : 0] = algo->n;
+        }
+        if (!fy_view_is_in_range(&view, (enum fy_type)algo->element,
+                                 least_number, 1 / least_number)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The factors of a call that has no argument for them, and LAPACK's WORK. */
+static int
+prepare(struct fy_algo *algo)
+{
+    struct fy_planner *planner = algo->planner;
+    const size_t bytes = algo->element_bytes;
+    const int64_t widest = algo->n > algo->k ? algo->n : algo->k;
+
+    if (has_pivots(algo)) {
+        return FY_OK;
+    }
+    if (solves(algo)) {
+        if (!is_plain(algo)) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        planner->factors = calloc((size_t)algo->n, bytes);
+        if (!planner->factors) {
+            return FY_ERR_NOMEM;
+        }
+        algo->matrices[1].host = planner->factors;
+    }
+    if (widest > (INT32_MAX - WORK_TRIANGLE) / WORK_COLUMNS) {
+        return FY_ERR_NOFIT;
+    }
+    algo->lwork = widest * WORK_COLUMNS + WORK_TRIANGLE;
+    if (!planner->options.ops->resolve) { /* a device has its own */
+        planner->workspace = malloc((size_t)algo->lwork * bytes);
+        if (!planner->workspace) {
+            return FY_ERR_NOMEM;
+        }
+    }
+    return FY_OK;
+}
+
+/* ---- sizes ---- */
 
 /* What belongs to the columns of each panel, as far as it goes. */
 static int
@@ -20,7 +234,6 @@ cut_factors(struct fy_algo *algo)
     struct fy_cuts *factors = &algo->cuts[FY_PANEL_FACTORS];
     const int64_t extent = algo->extent[FY_PANEL_FACTORS];
 
-    fy_cuts_free(factors);
     if (extent < 1) {
         return FY_OK;
     }
@@ -36,79 +249,17 @@ cut_factors(struct fy_algo *algo)
     return FY_OK;
 }
 
-/* Panels of that width, macro-blocks of as many as fit beside two more. */
-static int
-cut(struct fy_algo *algo, int64_t panel)
+/* As many panels as fit beside two more. */
+static uint32_t
+fitting(const struct fy_algo *algo, double panel)
 {
-    double room = algo->room / (double)algo->m / (double)panel;
-    int status = FY_OK;
+    const double room = algo->room / (double)algo->m / panel;
 
-    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
-        int64_t extent = algo->extent[d];
-        int64_t side = d == FY_PANEL_ROWS || d == FY_PANEL_ONE ? extent : panel;
-        fy_cuts_free(&algo->cuts[d]);
-        if (status || extent < 1 || d == FY_PANEL_FACTORS) {
-            continue;
-        }
-        const int64_t count = (extent + side - 1) / side;
-        status = count > FY_MAX_BLOCK_STEPS
-                     ? FY_ERR_NOFIT
-                     : fy_cuts_even(extent, (uint32_t)count,
-                                    side >= 64 ? 16 : 1, &algo->cuts[d]);
-    }
-    algo->macro_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
-    return status ? status : cut_factors(algo);
+    return room > 4 ? (uint32_t)(room - 2.5) : 1;
 }
 
 static int
-cut_randomly(struct fy_algo *algo, int64_t largest, uint32_t most,
-             uint64_t *state)
-{
-    int status = cut(algo, algo->n);
-
-    for (unsigned d = FY_PANEL_COLUMNS; status == FY_OK && d <= FY_PANEL_SIDES;
-         d++) {
-        fy_cuts_free(&algo->cuts[d]);
-        if (algo->extent[d] > 0) {
-            status = fy_cuts_random(algo->extent[d], largest, most, 1, state,
-                                    &algo->cuts[d]);
-        }
-    }
-    algo->macro_cols = 1 + (uint32_t)fy_random_below(state, 3);
-    return status ? status : cut_factors(algo);
-}
-
-static int
-search_randomly(struct fy_algo *algo)
-{
-    uint64_t state = algo->planner->options.seed + (uint64_t)algo->n;
-    int64_t largest = 1 + (int64_t)fy_random_below(&state, (uint64_t)algo->n);
-    int status = FY_ERR_NOFIT;
-
-    for (unsigned round = 0; round < 16 && status == FY_ERR_NOFIT; round++) {
-        status = cut_randomly(algo, largest, 12u << round, &state);
-        if (status == FY_OK) {
-            status = fy_algo_generate(algo);
-        }
-        largest = largest / 2 + 1;
-        if (round > 8) {
-            largest = 1; /* nothing less will do, either */
-        }
-    }
-    return status;
-}
-
-/* The plan for panels of that width. */
-static int
-make(struct fy_algo *algo, int64_t panel)
-{
-    int status = cut(algo, panel);
-
-    return status ? status : fy_algo_generate(algo);
-}
-
-int
-fy_algo_panels(struct fy_algo *algo)
+search(struct fy_algo *algo)
 {
     static const double parts[] = {8, 5, 12, 20, 3.5};
     enum {
@@ -117,11 +268,77 @@ fy_algo_panels(struct fy_algo *algo)
     const double widest = algo->room / (double)algo->m;
     int64_t panels[COUNT];
 
-    if (algo->planner->options.random) {
-        return search_randomly(algo);
-    }
     for (unsigned i = 0; i < COUNT; i++) {
         panels[i] = (int64_t)fmin(widest / parts[i], (double)algo->n);
     }
-    return fy_algo_cheapest(algo, panels, COUNT, make);
+    return fy_algo_cheapest(algo, panels, COUNT);
 }
+
+/* flops / sqrt(S) less what one filling of the device gives, A and B out. */
+static double
+lu_bound(const struct fy_algo *algo, double elements)
+{
+    double m = (double)algo->m, n = (double)algo->n;
+    double k = solves(algo) ? (double)algo->k : 0;
+    return (n * n * (m - n / 3) + 2 * n * n * k) / sqrt(elements) + m * n +
+           m * k - elements;
+}
+
+/* At least what LU of the smaller square moves, and every element once. */
+static double
+qr_bound(const struct fy_algo *algo, double elements)
+{
+    const double m = (double)algo->m, n = (double)algo->n;
+    const double t = m < n ? m : n;
+    const double k = solves(algo) ? (double)algo->k : 0;
+    return t * t * ((m < n ? n : m) - t / 3) / sqrt(elements) + m * n + m * k -
+           elements;
+}
+
+static const struct fy_algo_sizes sizes = {
+    .free = 1u << COLUMNS | 1u << SIDES,
+    .macro = fitting,
+    .beside = cut_factors,
+    .search = search,
+};
+
+const struct fy_algo_row fy_algo_panels[] = {
+    {.name = "getrf",
+     .signature = "mnA1Bi",
+     .using = {"getrf", "trsm", "gemm", "laswp"},
+     .nest = FACTOR_LU INTERCHANGE,
+     .bound = lu_bound,
+     .diagonal = FY_DIAGONAL_REGULAR,
+     .setup = setup,
+     .prepare = prepare,
+     .sizes = &sizes},
+    {.name = "gesv",
+     .signature = "nkA1BC3i",
+     .using = {"getrf", "trsm", "gemm", "laswp"},
+     .nest = FACTOR_LU SOLVE_LU INTERCHANGE,
+     .bound = lu_bound,
+     .diagonal = FY_DIAGONAL_REGULAR,
+     .setup = setup,
+     .prepare = prepare,
+     .sizes = &sizes},
+    {.name = "geqrf",
+     .signature = "mnA1BwWi",
+     .using = {"geqrf", "ormqr"},
+     .nest = FACTOR_QR,
+     .bound = qr_bound,
+     .diagonal = FY_DIAGONAL_FINITE,
+     .setup = setup,
+     .prepare = prepare,
+     .sizes = &sizes},
+    {.name = "gels",
+     .signature = "tmnkA1C3wWi",
+     .using = {"geqrf", "ormqr", "trsm", "gemm"},
+     .nest = FACTOR_QR SOLVE_QR,
+     .adjoint = FACTOR_QR SOLVE_ADJOINT,
+     .bound = qr_bound,
+     .diagonal = FY_DIAGONAL_REGULAR,
+     .setup = setup,
+     .prepare = prepare,
+     .sizes = &sizes},
+    {NULL},
+};

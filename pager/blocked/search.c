@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "pager/blocked/algo.h"
+#include "pager/blocked/nest.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +40,12 @@ free_cuts(struct fy_algo *algo)
 static int
 make_steps(struct fy_algo *algo)
 {
-    return algo->row->nest ? fy_nest_program(algo) : algo->row->program(algo);
+    const struct fy_algo_row *row = algo->row;
+
+    return row->program ? row->program(algo)
+                        : fy_nest_run(algo, row->adjoint && algo->transa != 'N'
+                                                ? row->adjoint
+                                                : row->nest);
 }
 
 bool
@@ -57,14 +62,24 @@ fy_algo_is_regular(const struct fy_algo *algo)
     return fy_diagonal_is_regular(&diagonal);
 }
 
-int
-fy_algo_generate(struct fy_algo *algo)
+/* Makes the plan for the free dimensions' cuts, and the macro-blocks that are set. */
+static int
+generate(struct fy_algo *algo)
 {
+    const struct fy_algo_sizes *sizes = algo->row->sizes;
     struct fy_planner *planner = algo->planner;
     struct fy_view views[FY_MAX_MATRICES];
     char *info = planner->info_pointer;
-    int status;
+    int status = sizes ? sizes->beside(algo) : FY_OK;
 
+    for (unsigned d = 0; status == FY_OK && d < FY_MAX_DIMENSIONS; d++) {
+        if (algo->extent[d] > 0 && algo->cuts[d].count == 0) {
+            status = fy_cuts_even(algo->extent[d], 1, 1, &algo->cuts[d]);
+        }
+    }
+    if (status) {
+        return status;
+    }
     fy_planner_reset(planner);
     planner->info_pointer = info;
     planner->uses_info = info; /* 0, also where no part has one */
@@ -85,13 +100,20 @@ fy_algo_generate(struct fy_algo *algo)
     return status;
 }
 
+static bool
+is_cut(const struct fy_algo *algo, unsigned d)
+{
+    return algo->extent[d] > 0 &&
+           (!algo->row->sizes || algo->row->sizes->free >> d & 1);
+}
+
 static int
 cut_evenly(struct fy_algo *algo, const struct size *size)
 {
     free_cuts(algo);
     for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
         int64_t side = d == 2 ? size->depth : size->side;
-        if (algo->extent[d] < 1) {
+        if (!is_cut(algo, d)) {
             continue;
         }
         /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): sides are at least 1 */
@@ -346,15 +368,25 @@ fy_algo_search(struct fy_algo *algo)
     for (unsigned i = 0; i < count && status == FY_ERR_NOFIT; i++) {
         status = cut_evenly(algo, &best[i]);
         if (status == FY_OK) {
-            status = fy_algo_generate(algo);
+            status = generate(algo);
         }
     }
     return status;
 }
 
 int
-fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count,
-                 int (*make)(struct fy_algo *algo, int64_t side))
+fy_algo_even(struct fy_algo *algo, int64_t side)
+{
+    const struct fy_algo_sizes *sizes = algo->row->sizes;
+    const uint32_t macro = sizes->macro ? sizes->macro(algo, (double)side) : 1;
+    const struct size size = {side, side, macro, macro, 0};
+    int status = cut_evenly(algo, &size);
+
+    return status ? status : generate(algo);
+}
+
+int
+fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count)
 {
     int64_t best = 0, tried = 0;
     double best_cost = 0;
@@ -364,22 +396,19 @@ fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count,
             continue;
         }
         tried = sides[i];
-        int status = make(algo, tried);
+        int status = fy_algo_even(algo, tried);
         if (status == FY_ERR_NOMEM) {
             return status;
-        }
-        if (status) {
-            continue;
         }
         const struct fy_traffic *t = &algo->planner->plan.predicted;
         const double cost = (double)t->bytes_in + (double)t->bytes_out +
                             8192.0 * (double)t->chunks;
-        if (best == 0 || cost < best_cost) {
+        if (status == FY_OK && (best == 0 || cost < best_cost)) {
             best = tried;
             best_cost = cost;
         }
     }
-    return best == 0 ? FY_ERR_NOFIT : make(algo, best);
+    return best == 0 ? FY_ERR_NOFIT : fy_algo_even(algo, best);
 }
 
 /* Random cuts and macro-blocks; smaller blocks until a step fits. */
@@ -401,7 +430,7 @@ fy_algo_random(struct fy_algo *algo)
     for (unsigned round = 0; round < 24 && status == FY_ERR_NOFIT; round++) {
         free_cuts(algo);
         for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
-            if (algo->extent[d] < 1) {
+            if (!is_cut(algo, d)) {
                 continue;
             }
             status = fy_cuts_random(algo->extent[d], largest[d], most, 1,
@@ -409,12 +438,12 @@ fy_algo_random(struct fy_algo *algo)
             if (status) {
                 return status;
             }
-            largest[d] = largest[d] * 2 / 3 + 1;
+            largest[d] = round < 16 ? largest[d] * 2 / 3 + 1 : 1;
         }
         algo->macro_rows = 1 + (uint32_t)fy_random_below(&state, 5);
         algo->macro_cols = 1 + (uint32_t)fy_random_below(&state, 5);
         most = most * 3 / 2;
-        status = fy_algo_generate(algo);
+        status = generate(algo);
     }
     return status;
 }

@@ -43,7 +43,7 @@ fy_planner_reset(struct fy_planner *planner)
     free(planner->plan.schedule.steps);
     free(planner->results);
     free(planner->infos);
-    free(planner->pivot_starts);
+    fy_cuts_free(&planner->pivot_panels);
     *planner = (struct fy_planner){
         .plan.schedule = {.launch = fy_plan_launch,
                           .planner = planner,

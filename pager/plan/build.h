@@ -83,13 +83,6 @@ struct fy_variant {
     struct fy_patch patches[FY_MAX_PATCHES];
 };
 
-/* The first element of a workspace as the caller shall find it. */
-struct fy_answer {
-    char *host;
-    uint32_t bytes;
-    unsigned char content[16];
-};
-
 /* The diagonal of a factor, in the caller's memory. */
 struct fy_diagonal {
     const char *host;
@@ -101,9 +94,6 @@ struct fy_diagonal {
 /* Returns true if all of it is finite, and no element is 0 that may not be. */
 bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
 
-enum {
-    FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
-};
 void fy_variant_free(struct fy_variant *variant); /* and those behind it */
 
 /* Images of structs, patched for one step; live until the plan is freed. */
@@ -115,6 +105,12 @@ struct fy_step_memory {
 };
 
 struct fy_held_memory;
+
+/* Parts of one dimension: [start[i], start[i + 1]), 0 <= i < count. */
+struct fy_cuts {
+    uint32_t count;
+    int64_t *start;
+};
 
 struct fy_planner {
     struct fy_plan plan; /* first: the part that other rooms see */
@@ -132,8 +128,7 @@ struct fy_planner {
     char *info_pointer; /* of the call: set to 0 when all went well */
     /* Pivots count from their panel: then each panel's start is added. */
     char *pivots;
-    int64_t *pivot_starts; /* npivot_panels + 1 */
-    uint32_t npivot_panels;
+    struct fy_cuts pivot_panels;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
     /* Workspace of an algorithm on the host device, which has no other:
      * LAPACK's WORK. */
@@ -141,18 +136,10 @@ struct fy_planner {
     void *factors; /* operands of an algorithm beside the caller's */
     struct fy_diagonal diagonal;
     bool wants_finite; /* of results in the first operand */
-    /* The sizes of workspaces, as LAPACK's WORK(1): stored when all went well. */
-    struct fy_answer answers[FY_MAX_ANSWERS];
-    uint32_t nanswers;
+    bool stores_sizes; /* of workspaces, as LAPACK does in WORK(1) */
     struct fy_replica_table tiles; /* of the steps so far */
     struct fy_step_memory *step_memory;
     struct fy_held_memory *held;
-};
-
-/* Parts of one dimension: [start[i], start[i + 1]), 0 <= i < count. */
-struct fy_cuts {
-    uint32_t count;
-    int64_t *start;
 };
 
 /* `count' nearly equal parts, their length a multiple of `multiple'. */
@@ -244,9 +231,9 @@ bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);
 bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
                          double lo, double hi);
 
-/* Notes the size of each workspace that the plan does not hand to the original, which
- * would leave its best size in the first element. FY_ERR_UNSUPPORTED. */
-int fy_plan_sizes(struct fy_planner *planner) FY_MUST_CHECK;
+/* Stores the size of each workspace that the plan has not handed to the original, which
+ * would leave its best size in the first element. */
+void fy_plan_store_sizes(const struct fy_planner *planner);
 
 /* Planners: each leaves a finished plan, or an error and anything at all. */
 int fy_plan_whole(struct fy_planner *planner) FY_MUST_CHECK;

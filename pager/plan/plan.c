@@ -28,8 +28,8 @@ stand_in(struct fy_planner *planner, bool blocked)
     if (other && planner->bound->function->blocked_by != 0) {
         fy_plan_diagonal(planner);
     }
-    return other || planner->plan.schedule.nsteps > 1 ? fy_plan_sizes(planner)
-                                                      : FY_OK;
+    planner->stores_sizes = other || planner->plan.schedule.nsteps > 1;
+    return FY_OK;
 }
 
 int

@@ -13,13 +13,12 @@
 
 #include "pager/base/libm.h"
 
-int
-fy_plan_sizes(struct fy_planner *planner)
+void
+fy_plan_store_sizes(const struct fy_planner *planner)
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
-    planner->nanswers = 0;
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_view *view = &bound->views[o];
         const enum fy_type type = fy_type_resolve(
@@ -30,22 +29,10 @@ fy_plan_sizes(struct fy_planner *planner)
             .i = view->extent[0],
             .r = (double)view->extent[0],
         };
-        union fy_raw raw;
-
-        if (!(operands[o].flags & FY_OPERAND_QUERY) || view->naxes == 0) {
-            continue;
+        if (operands[o].flags & FY_OPERAND_QUERY && view->naxes > 0) {
+            fy_raw_store(type, &size, view->host);
         }
-        if (planner->nanswers == FY_MAX_ANSWERS || view->element_bytes > 16) {
-            return FY_ERR_UNSUPPORTED;
-        }
-        struct fy_answer *answer = &planner->answers[planner->nanswers++];
-        *answer = (struct fy_answer){.host = view->host,
-                                     .bytes = view->element_bytes};
-        memset(&raw, 0, sizeof(raw));
-        fy_raw_store(type, &size, &raw);
-        memcpy(answer->content, &raw, view->element_bytes);
     }
-    return FY_OK;
 }
 
 /* ---- NaNs and infinities ---- */

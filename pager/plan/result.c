@@ -82,9 +82,9 @@ clear_info(const struct fy_planner *planner)
 static void
 number_pivots(const struct fy_planner *planner)
 {
-    for (uint32_t p = 0; p < planner->npivot_panels; p++) {
-        int64_t start = planner->pivot_starts[p];
-        for (int64_t i = start; i < planner->pivot_starts[p + 1]; i++) {
+    for (uint32_t p = 0; p < planner->pivot_panels.count; p++) {
+        int64_t start = planner->pivot_panels.start[p];
+        for (int64_t i = start; i < planner->pivot_panels.start[p + 1]; i++) {
             if (planner->narrow_pivots) { /* the high half is not ours */
                 int64_t *pivot = &((int64_t *)(void *)planner->pivots)[i];
                 *pivot = (int32_t)*pivot + start;
@@ -109,9 +109,8 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     memset(out, 0, sizeof(*out));
     clear_info(planner);
     number_pivots(planner);
-    for (uint32_t i = 0; i < planner->nanswers; i++) {
-        const struct fy_answer *answer = &planner->answers[i];
-        memcpy(answer->host, answer->content, answer->bytes);
+    if (planner->stores_sizes) {
+        fy_plan_store_sizes(planner);
     }
     if (type == FY_T_VOID || plan->schedule.nsteps == 0) {
         return;

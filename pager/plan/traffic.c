@@ -223,10 +223,10 @@ fy_planner_traffic(struct fy_planner *planner)
         for (uint32_t i = step->tiles; i < step->tiles + step->ntiles; i++) {
             const struct fy_tile *tile = &schedule->tiles[i];
             const struct fy_replica *r = known->uses[i].replica;
-            trace.tiles[r->number] = (struct fy_trace_tile){
-                .bytes = r->elements_bytes,
-                .device_bytes = fy_tile_device_bytes(
-                    &schedule->views[tile->view], tile)};
+            trace.tiles[r->number] =
+                (struct fy_trace_tile){.bytes = r->elements_bytes,
+                                       .device_bytes = fy_tile_device_bytes(
+                                           &schedule->views[tile->view], tile)};
             trace.accesses[trace.naccesses++] = (struct fy_trace_access){
                 .step = s, .tile = r->number, .access = tile->access};
         }

@@ -231,7 +231,7 @@ START_TEST(tables_grow)
     ck_assert_int_eq(add_step(planner, 0, 0, 0), FY_ERR_UNSUPPORTED);
     /* A planner begins again when its first way did not lead anywhere. */
     ck_assert_int_eq(fy_planner_finish(planner), FY_OK);
-    planner->pivot_starts = malloc(sizeof(int64_t));
+    planner->pivot_panels.start = malloc(sizeof(int64_t));
     fy_planner_reset(planner);
     ck_assert_uint_eq(schedule->nsteps, 0);
     ck_assert_ptr_null(schedule->steps);
@@ -605,21 +605,28 @@ START_TEST(a_diagonal_is_regular)
 }
 END_TEST
 
-/* An inverse whose first operand holds doubles, behind which no others lie. */
-START_TEST(an_inverse_is_finite)
+static struct fy_model *
+compile(const char *text)
 {
-    static const char text[] =
-        "function void inverse(long n, double *a, const int *p)\n"
-        "{ axis n; inout a[n: 1]; in p[n: 1]; }\n";
-    static double a[3] = {1, 0, 3};
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
     struct fy_model *model;
 
-    ck_assert_int_eq(fy_compile_text("test_plan_build", text, sizeof(text) - 1,
+    ck_assert_int_eq(fy_compile_text("test_plan_build", text, strlen(text),
                                      NULL, diagnostics, &model),
                      FY_OK);
     fy_diagnostics_free(diagnostics);
+    return model;
+}
+
+/* An inverse whose first operand holds doubles, behind which no others lie. */
+START_TEST(an_inverse_is_finite)
+{
+    static double a[3] = {1, 0, 3};
+    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
+    struct fy_model *model =
+        compile("function void inverse(long n, double *a, const int *p)\n"
+                "{ axis n; inout a[n: 1]; in p[n: 1]; }\n");
+
     bound.model = model;
     bound.function = FY_TABLE(model, fy_function, functions);
     bound.views[0] = view;
@@ -733,7 +740,7 @@ START_TEST(info_and_answers_are_stored)
 {
     struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
     uint32_t info[2] = {7, 8};
-    double work[2] = {1, 2};
+    double work[2] = {1, 2}, other[1] = {3};
     union fy_raw out;
 
     planner->info_pointer = (char *)info;
@@ -747,12 +754,39 @@ START_TEST(info_and_answers_are_stored)
     fy_plan_result(&planner->plan, &out);
     ck_assert_uint_eq(info[1], 0);
 
-    planner->answers[0] = (struct fy_answer){(char *)work, 8, {0}};
-    planner->nanswers = 1;
+    struct fy_model *model = compile(
+        "function void sized(long n, double *work, int *iwork, double *rwork)\n"
+        "{ axis n; scratch work[n: 1] returns 1 query;\n"
+        "  scratch iwork[n: 1] returns 1 query; scratch rwork[n: 1]; }\n");
+    bound.model = model;
+    bound.function = FY_TABLE(model, fy_function, functions);
+    const struct {
+        void *host;
+        uint32_t bytes;
+    } rows[3] = {{work, 8}, {info, 4}, {other, 8}};
+    for (unsigned o = 0; o < 3; o++) {
+        bound.views[o] = view;
+        bound.views[o].host = rows[o].host;
+        bound.views[o].element_bytes = rows[o].bytes;
+        bound.views[o].naxes = 1;
+        bound.views[o].extent[0] = 100;
+    }
+    planner->info_pointer = NULL;
     fy_plan_result(&planner->plan, &out);
-    ck_assert_double_eq(work[0], 0);
+    ck_assert_double_eq(work[0], 1); /* the original has run */
+    planner->stores_sizes = true;
+    fy_plan_result(&planner->plan, &out);
+    ck_assert_double_eq(work[0], 100);
     ck_assert_double_eq(work[1], 2);
+    ck_assert_uint_eq(info[0], 100);
+    ck_assert_uint_eq(info[1], 0);
+    ck_assert_double_eq(other[0], 3); /* no query */
+    bound.views[0].naxes = 0;
+    work[0] = 1;
+    fy_plan_result(&planner->plan, &out);
+    ck_assert_double_eq(work[0], 1); /* not accessed */
     fy_plan_free(&planner->plan);
+    free(model);
 }
 END_TEST
 
@@ -766,10 +800,10 @@ number(void *pivots, unsigned bits, bool narrow)
     bound.integer_bits = (uint8_t)bits;
     planner->pivots = pivots;
     planner->narrow_pivots = narrow;
-    planner->npivot_panels = 2;
-    planner->pivot_starts = malloc(3 * sizeof(int64_t));
-    ck_assert_ptr_nonnull(planner->pivot_starts);
-    memcpy(planner->pivot_starts, (const int64_t[]){0, 3, 5},
+    planner->pivot_panels.count = 2;
+    planner->pivot_panels.start = malloc(3 * sizeof(int64_t));
+    ck_assert_ptr_nonnull(planner->pivot_panels.start);
+    memcpy(planner->pivot_panels.start, (const int64_t[]){0, 3, 5},
            3 * sizeof(int64_t));
     fy_plan_result(&planner->plan, &out);
     fy_plan_free(&planner->plan);
