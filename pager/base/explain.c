@@ -48,14 +48,6 @@ is_full(void)
     return __atomic_load_n(&explained->lines, __ATOMIC_RELAXED) >= LINES;
 }
 
-/* Counts a line that is to be written; false: it may not be. */
-static bool
-count_line(void)
-{
-    return !is_full() &&
-           __atomic_fetch_add(&explained->lines, 1, __ATOMIC_RELAXED) < LINES;
-}
-
 bool
 fy_explain_once(uint64_t hash)
 {
@@ -65,7 +57,8 @@ fy_explain_once(uint64_t hash)
         if (seen == 0 && !is_full() &&
             __atomic_compare_exchange_n(slot, &seen, hash, false,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            return count_line();
+            return !is_full() && __atomic_fetch_add(&explained->lines, 1,
+                                                    __ATOMIC_RELAXED) < LINES;
         }
         if (seen == hash || seen == 0) {
             return false;

@@ -21,14 +21,6 @@ struct walk {
     unsigned integers, vectors, stack;
 };
 
-static void
-take_integer(struct walk *walk, union fy_raw *out)
-{
-    out->u[0] = walk->integers < INTEGER_REGISTERS
-                    ? walk->registers->integer[walk->integers++]
-                    : walk->registers->stack[walk->stack++];
-}
-
 /* One value of up to 8 bytes, or the two halves of a complex double. */
 static void
 take_vector(struct walk *walk, unsigned parts, union fy_raw *out)
@@ -64,7 +56,9 @@ arguments(const struct fy_model *model, const struct fy_function *function,
             take_vector(&walk, 2, &args[i]);
             break;
         default:
-            take_integer(&walk, &args[i]);
+            args[i].u[0] = walk.integers < INTEGER_REGISTERS
+                               ? registers->integer[walk.integers++]
+                               : registers->stack[walk.stack++];
             break;
         }
     }

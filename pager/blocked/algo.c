@@ -220,7 +220,7 @@ annotated_view(const struct fy_bound *bound, unsigned arg)
  * annotation says the same: accesses, address and number of elements.
  */
 static int
-check_views(struct fy_algo *algo, struct fy_view *views)
+check_views(struct fy_algo *algo)
 {
     const struct fy_bound *bound = algo->planner->bound;
     const char *signature = algo->row->signature;
@@ -229,42 +229,28 @@ check_views(struct fy_algo *algo, struct fy_view *views)
         if (signature[i] < 'A' || signature[i] > 'C') {
             continue;
         }
-        unsigned which = (unsigned)(signature[i] - 'A');
+        struct fy_matrix *matrix = &algo->matrices[signature[i] - 'A'];
+        struct fy_view ours;
         const struct fy_view *theirs =
             annotated_view(bound, i + first_argument(algo));
-        struct fy_matrix *matrix = &algo->matrices[which];
         if (!theirs) {
             return FY_ERR_UNSUPPORTED;
-        }
-        if (theirs->element_bytes && !matrix->element_bytes) {
-            algo->element_bytes = theirs->element_bytes;
         }
         matrix->access = theirs->naxes ? theirs->access : 0;
         if (matrix->rows <= 0 || matrix->cols <= 0) {
             matrix->access = 0;
         }
-    }
-    for (unsigned i = 0; signature[i]; i++) {
-        if (signature[i] < 'A' || signature[i] > 'C') {
-            continue;
-        }
-        unsigned which = (unsigned)(signature[i] - 'A');
-        const struct fy_view *theirs =
-            annotated_view(bound, i + first_argument(algo));
-        fy_algo_view(algo, &algo->matrices[which], &views[which]);
-        if ((theirs->naxes != 0) != (views[which].naxes != 0)) {
-            return FY_ERR_UNSUPPORTED;
-        }
-        if (theirs->naxes != 0 &&
-            (theirs->host != views[which].host ||
-             theirs->element_bytes != views[which].element_bytes ||
-             fy_view_all_elements(theirs) !=
-                 fy_view_all_elements(&views[which]))) {
+        fy_algo_view(algo, matrix, &ours);
+        if ((theirs->naxes != 0) != (ours.naxes != 0) ||
+            (theirs->naxes != 0 &&
+             (theirs->host != ours.host ||
+              theirs->element_bytes != ours.element_bytes ||
+              fy_view_all_elements(theirs) != fy_view_all_elements(&ours)))) {
             return FY_ERR_UNSUPPORTED;
         }
         /* A vendor's pivots are ints, whatever the caller's are. */
-        algo->matrices[which].narrow = fy_plan_on_device(algo->planner) &&
-                                       algo->matrices[which].element_bytes == 8;
+        matrix->narrow =
+            fy_plan_on_device(algo->planner) && matrix->element_bytes == 8;
     }
     return FY_OK;
 }
@@ -294,6 +280,8 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
         }
         if (i == 0) { /* A, in every annotation */
             algo->element = operands[i].element;
+            algo->element_bytes =
+                fy_type_bytes((enum fy_type)algo->element, bound->integer_bits);
         }
     }
     algo->hermitian = algo->is_complex && algo->row->hermitian;
@@ -354,7 +342,6 @@ fy_plan_blocked(struct fy_planner *planner)
 {
     const struct fy_bound *bound = planner->bound;
     struct fy_algo algo;
-    struct fy_view views[FY_MAX_MATRICES] = {{0}};
 
     if (strcmp(fy_model_string(bound->model, bound->function->blocked_by),
                "fft") == 0) {
@@ -363,7 +350,7 @@ fy_plan_blocked(struct fy_planner *planner)
     int status = begin(&algo, planner);
 
     if (status == FY_OK) {
-        status = check_views(&algo, views);
+        status = check_views(&algo);
     }
     if (status == FY_OK) {
         status = fy_algo_find_routines(&algo);
@@ -372,8 +359,7 @@ fy_plan_blocked(struct fy_planner *planner)
         !fy_algo_is_regular(&algo)) {
         status = FY_ERR_UNSUPPORTED;
     }
-    algo.room = (double)planner->options.budget_bytes /
-                (algo.element_bytes ? algo.element_bytes : 8);
+    algo.room = (double)planner->options.budget_bytes / algo.element_bytes;
     if (status == FY_OK && algo.row->prepare) {
         status = algo.row->prepare(&algo);
     }

@@ -194,17 +194,6 @@ int fy_algo_identity(struct fy_algo *algo, unsigned dimension,
 int64_t fy_algo_length(const struct fy_algo *algo, unsigned dimension,
                        uint32_t i);
 
-/* Shorthands for calls that most programs make. */
-struct fy_product { /* C := alpha op(A) op(B) + beta C */
-    char transa, transb;
-    const double *alpha, *beta;
-    struct fy_block a, b, c;
-    int64_t m, n, k;
-    uint8_t c_access;
-};
-int fy_algo_gemm(struct fy_algo *algo, unsigned routine,
-                 const struct fy_product *product) FY_MUST_CHECK;
-
 /* Fills the routines of the algorithm's row. FY_ERR_UNSUPPORTED: one is missing. */
 int fy_algo_find_routines(struct fy_algo *algo) FY_MUST_CHECK;
 /* A function's signature, by the names of its arguments. FY_ERR_UNSUPPORTED: one is

@@ -5,9 +5,6 @@
  */
 #include "config.h"
 
-#define HASH_NONFATAL_OOM         1
-#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
-
 #include "pager/blocked/algo.h"
 
 #include "pager/plan/device_call.h"
@@ -26,7 +23,6 @@ struct known_call {
         } shape[3];
     } key;
     uint32_t variant;
-    bool failed;
     UT_hash_handle hh;
 };
 
@@ -44,42 +40,6 @@ c_code(char kind, char letter)
     default:
         return letter == 'N' ? 111 : letter == 'T' ? 112 : 113;
     }
-}
-
-/* Rows and columns of a block. */
-static int64_t
-block_rows(const struct fy_algo *algo, const struct fy_block *block)
-{
-    return fy_algo_length(algo, algo->matrices[block->matrix - 'A'].row_cuts,
-                          block->row);
-}
-
-static int64_t
-block_cols(const struct fy_algo *algo, const struct fy_block *block)
-{
-    return fy_algo_length(algo, algo->matrices[block->matrix - 'A'].col_cuts,
-                          block->col);
-}
-
-static void
-set_scalar(const struct fy_algo *algo, const struct fy_routine *routine,
-           unsigned i, const struct fy_value *value, struct fy_slot *slot)
-{
-    const struct fy_bound *bound = algo->planner->bound;
-
-    if (!routine->function) {
-        slot->kind = FY_SLOT_REFERENCE;
-        fy_raw_store(fy_type_resolve(FY_T_INTEGER, bound->integer_bits), value,
-                     &slot->value);
-        return;
-    }
-    const struct fy_arg *arg =
-        &FY_TABLE(bound->model, fy_arg, args)[routine->function->args + i];
-    if (arg->flags & FY_ARG_REFERENCE) {
-        slot->kind = FY_SLOT_REFERENCE;
-    }
-    fy_raw_store(fy_type_resolve(fy_arg_scalar_type(arg), bound->integer_bits),
-                 value, &slot->value);
 }
 
 /* The number that a letter of a block call stands for. */
@@ -161,13 +121,21 @@ set_matrix(const struct fy_algo *algo, const struct known_call *known,
     }
 }
 
-/* One argument of a block call. tile_of: by matrix argument, or -1. */
+/* One argument of a block call; `arg' NULL: of a function that takes pointers only.
+ * tile_of: by matrix argument, or -1. */
 static void
 set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
-             const struct known_call *known, const int *tile_of, unsigned i,
-             char letter, struct fy_slot *slot)
+             const struct known_call *known, const int *tile_of,
+             const struct fy_arg *arg, char letter, struct fy_slot *slot)
 {
-    if (letter >= 'A' && letter <= 'C') {
+    const uint8_t bits = algo->planner->bound->integer_bits;
+
+    *slot = (struct fy_slot){
+        .kind = FY_SLOT_VALUE,
+        .type = (uint8_t)(arg ? fy_arg_passed_type(arg, bits) : FY_T_POINTER)};
+    if (letter == 'O') {
+        slot->value = algo->planner->bound->args[0]; /* the storage order */
+    } else if (letter >= 'A' && letter <= 'C') {
         set_matrix(algo, known, tile_of, letter, slot);
     } else if (letter == 'w') {
         slot->value.p = algo->planner->workspace;
@@ -176,7 +144,12 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
     } else {
         const struct fy_value value =
             number_of(algo, call, known, tile_of, letter);
-        set_scalar(algo, &algo->routines[call->routine], i, &value, slot);
+        if (!arg || arg->flags & FY_ARG_REFERENCE) {
+            slot->kind = FY_SLOT_REFERENCE;
+        }
+        fy_raw_store(
+            fy_type_resolve(arg ? fy_arg_scalar_type(arg) : FY_T_INTEGER, bits),
+            &value, &slot->value);
     }
 }
 
@@ -220,36 +193,6 @@ matrix_letters(const char *signature, char letters[4])
         }
     }
     letters[n] = '\0';
-}
-
-static uint8_t
-argument_type(const struct fy_algo *algo, const struct fy_routine *routine,
-              unsigned i)
-{
-    const struct fy_bound *bound = algo->planner->bound;
-
-    if (!routine->function) {
-        return FY_T_POINTER;
-    }
-    return (uint8_t)fy_arg_passed_type(
-        &FY_TABLE(bound->model, fy_arg, args)[routine->function->args + i],
-        bound->integer_bits);
-}
-
-static void
-add_hidden_lengths(const struct fy_algo *algo, const struct fy_routine *routine,
-                   struct fy_variant *variant)
-{
-    const struct fy_arg *args =
-        FY_TABLE(algo->planner->bound->model, fy_arg, args);
-
-    for (unsigned i = 0; routine->function && i < routine->function->nargs;
-         i++) {
-        if (args[routine->function->args + i].flags & FY_ARG_HIDDEN_LENGTH) {
-            variant->slots[variant->nslots++] = (struct fy_slot){
-                .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
-        }
-    }
 }
 
 /* ---- functions of the device's own ---- */
@@ -384,18 +327,18 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
         }
         return fy_planner_add_variant(algo->planner, variant, out);
     }
+    const struct fy_arg *args =
+        routine->function
+            ? FY_TABLE(bound->model, fy_arg, args) + routine->function->args
+            : NULL;
     for (unsigned i = 0; i < variant->nslots; i++) {
-        struct fy_slot *slot = &variant->slots[i];
-        slot->kind = FY_SLOT_VALUE;
-        slot->type = argument_type(algo, routine, i);
-        if (i < first) {
-            slot->value = bound->args[0]; /* the storage order */
-            continue;
-        }
-        set_argument(algo, call, known, tile_of, i,
-                     routine->signature[i - first], slot);
+        set_argument(algo, call, known, tile_of, args ? &args[i] : NULL,
+                     (char)(i < first ? 'O' : routine->signature[i - first]),
+                     &variant->slots[i]);
     }
-    add_hidden_lengths(algo, routine, variant);
+    if (args) {
+        fy_variant_add_lengths(variant, args, routine->function->nargs);
+    }
     if (strchr(routine->signature, 'i')) {
         algo->planner->uses_info = true;
     }
@@ -485,8 +428,10 @@ fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
             continue;
         }
         const struct fy_matrix *matrix = &algo->matrices[block->matrix - 'A'];
-        probe.key.shape[at].rows = block_rows(algo, block);
-        probe.key.shape[at].cols = block_cols(algo, block);
+        probe.key.shape[at].rows =
+            fy_algo_length(algo, matrix->row_cuts, block->row);
+        probe.key.shape[at].cols =
+            fy_algo_length(algo, matrix->col_cuts, block->col);
         if (!matrix->access || !call->access[at]) {
             continue;
         }
@@ -514,33 +459,12 @@ fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
         }
         HASH_ADD(hh, calls, key, sizeof(found->key), found);
         algo->calls = calls;
-        if (found->failed) {
+        if (!found->hh.tbl) {
             free(found);
             return FY_ERR_NOMEM;
         }
     }
     return fy_planner_add_step(algo->planner, found->variant, lo);
-}
-
-int
-fy_algo_gemm(struct fy_algo *algo, unsigned routine,
-             const struct fy_product *product)
-{
-    struct fy_block_call call;
-    const struct fy_block blocks[3] = {product->a, product->b, product->c};
-
-    memset(&call, 0, sizeof(call));
-    call.routine = (uint8_t)routine;
-    call.transa = product->transa;
-    call.transb = product->transb;
-    call.m = product->m;
-    call.n = product->n;
-    call.k = product->k;
-    memcpy(call.alpha, product->alpha, sizeof(call.alpha));
-    memcpy(call.beta, product->beta, sizeof(call.beta));
-    call.access[0] = call.access[1] = product->k > 0 ? FY_ACCESS_IN : 0;
-    call.access[2] = product->c_access;
-    return fy_algo_call(algo, &call, blocks);
 }
 
 void

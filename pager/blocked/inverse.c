@@ -51,57 +51,51 @@ setup(struct fy_algo *algo)
     return FY_OK;
 }
 
-/* Block (i, j) of a panel := the identity's, from numbers that are finite. */
+/* Panel j := the identity's, block by block from numbers that are finite; then it is
+ * solved for. */
 static int
-fill(struct fy_algo *algo, uint32_t i, uint32_t j)
+emit_panel(struct fy_algo *algo, uint32_t j)
 {
-    static const double zero[2] = {0, 0};
-    struct fy_product product = {
-        .transa = 'N',
-        .transb = 'N',
-        .alpha = i == j ? fy_one : zero,
-        .beta = zero,
-        .a = {'D', 0, 0, 0},
-        .b = {'D', 0, 0, 0},
-        .c = {'C', 0, j, algo->cuts[COLUMNS].start[i]},
-        .m = fy_algo_length(algo, COLUMNS, i),
-        .n = fy_algo_length(algo, COLUMNS, j),
-        .k = fy_algo_length(algo, COLUMNS, j),
-        .c_access = i == 0 ? FY_ACCESS_OUT : FY_ACCESS_INOUT,
-    };
-    return fy_algo_gemm(algo, MULTIPLY, &product);
-}
+    const struct fy_cuts *cuts = &algo->cuts[COLUMNS];
+    struct fy_block blocks[3] = {
+        {'D', 0, 0, 0}, {'D', 0, 0, 0}, {'C', 0, j, 0}};
+    struct fy_block_call fill, solve;
 
-static int
-solve(struct fy_algo *algo, uint32_t j)
-{
-    const struct fy_block blocks[3] = {
-        {'A', 0, 0, 0}, {'B', 0, 0, 0}, {'C', 0, j, 0}};
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = SOLVE;
-    call.transa = 'N';
-    call.n = algo->n;
-    call.k = fy_algo_length(algo, COLUMNS, j);
-    call.access[0] = call.access[1] = FY_ACCESS_IN;
-    call.access[2] = FY_ACCESS_INOUT;
-    return fy_algo_call(algo, &call, blocks);
+    memset(&fill, 0, sizeof(fill));
+    fill.transa = 'N';
+    fill.k = fy_cuts_length(cuts, j);
+    fill.access[0] = fill.access[1] = FY_ACCESS_IN;
+    fill.access[2] = FY_ACCESS_INOUT;
+    memcpy(&solve, &fill, sizeof(solve));
+    solve.routine = SOLVE;
+    solve.n = algo->n;
+    fill.routine = MULTIPLY;
+    fill.transb = 'N';
+    fill.n = fill.k;
+    for (uint32_t i = 0; i < cuts->count; i++) {
+        fill.m = fy_cuts_length(cuts, i);
+        fill.alpha[0] = i == j ? 1 : 0;
+        fill.access[2] = i == 0 ? FY_ACCESS_OUT : FY_ACCESS_INOUT;
+        blocks[2].skip = cuts->start[i];
+        int status = fy_algo_call(algo, &fill, blocks);
+        if (status) {
+            return status;
+        }
+    }
+    blocks[0].matrix = 'A';
+    blocks[1].matrix = 'B';
+    blocks[2].skip = 0;
+    return fy_algo_call(algo, &solve, blocks);
 }
 
 static int
 program(struct fy_algo *algo)
 {
-    const uint32_t panels = algo->cuts[COLUMNS].count;
     int status = FY_OK;
 
-    for (uint32_t j = 0; status == FY_OK && j < panels; j++) {
-        for (uint32_t i = 0; status == FY_OK && i < panels; i++) {
-            status = fill(algo, i, j);
-        }
-        if (status == FY_OK) {
-            status = solve(algo, j);
-        }
+    for (uint32_t j = 0; status == FY_OK && j < algo->cuts[COLUMNS].count;
+         j++) {
+        status = emit_panel(algo, j);
     }
     return status;
 }

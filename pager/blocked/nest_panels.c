@@ -16,7 +16,7 @@ struct part {
     bool adjoint;
 };
 
-/* Complex right hand sides of a transposed call lie transposed: see qr.c. */
+/* Complex right hand sides of a transposed call lie transposed: see panels.c. */
 static bool
 lies_across(const struct fy_algo *algo, char matrix)
 {

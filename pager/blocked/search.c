@@ -218,6 +218,25 @@ rate(struct fy_algo *algo, struct size *size)
     return status;
 }
 
+/* Keeps the `most' cheapest sizes, the cheapest first. */
+static void
+keep(struct size *best, unsigned most, unsigned *count, const struct size *size)
+{
+    unsigned at = *count;
+
+    while (at > 0 && best[at - 1].cost > size->cost) {
+        at--;
+    }
+    if (at == most) {
+        return;
+    }
+    if (*count < most) {
+        ++*count;
+    }
+    memmove(&best[at + 1], &best[at], sizeof(*best) * (*count - 1 - at));
+    best[at] = *size;
+}
+
 /*
  * Supers of rows x cols blocks that fit with a row and a column of operands
  * beside them; the few that should move least.
@@ -226,7 +245,8 @@ static unsigned
 list_macros(const struct fy_algo *algo, const struct size *size,
             struct size best[MAX_SUPERS])
 {
-    double side = (double)size->side, count = 0;
+    double side = (double)size->side;
+    unsigned count = 0;
     double depth = size->depth < size->side ? (double)size->depth : side;
     uint32_t nrows = (uint32_t)ceil((double)algo->extent[0] / side);
     uint32_t ncols = (uint32_t)ceil((double)algo->extent[1] / side);
@@ -244,26 +264,14 @@ list_macros(const struct fy_algo *algo, const struct size *size,
         uint32_t c = cols >= ncols ? 1 : (uint32_t)ceil(ncols / floor(cols));
         one.macro_cols = (ncols + c - 1) / c;
         one.cost = c * (double)algo->extent[0] + r * (double)algo->extent[1];
-        unsigned at = (unsigned)count;
-        while (at > 0 && best[at - 1].cost > one.cost) {
-            at--;
-        }
-        if (at == MOST_LIKELY) {
-            continue;
-        }
-        if (count < MOST_LIKELY) {
-            count++;
-        }
-        memmove(&best[at + 1], &best[at],
-                sizeof(*best) * ((unsigned)count - 1 - at));
-        best[at] = one;
+        keep(best, MOST_LIKELY, &count, &one);
     }
     if (count == 0) {
         best[0] = *size;
         best[0].macro_rows = best[0].macro_cols = 1;
         count = 1;
     }
-    return (unsigned)count;
+    return count;
 }
 
 /* Square macro-blocks, for programs that gather as many as fit by themselves. */
@@ -288,24 +296,6 @@ list_squares(const struct fy_algo *algo, const struct size *size,
     return count;
 }
 
-static void
-keep(struct size best[MAX_BEST], unsigned *count, const struct size *size)
-{
-    unsigned at = *count;
-
-    while (at > 0 && best[at - 1].cost > size->cost) {
-        at--;
-    }
-    if (at == MAX_BEST) {
-        return;
-    }
-    if (*count < MAX_BEST) {
-        ++*count;
-    }
-    memmove(&best[at + 1], &best[at], sizeof(*best) * (*count - 1 - at));
-    best[at] = *size;
-}
-
 /* Rates a block size with its macro-blocks; finer ones only while they are cheap. */
 static int
 try_size(struct fy_algo *algo, const struct size *size,
@@ -324,7 +314,7 @@ try_size(struct fy_algo *algo, const struct size *size,
             return status;
         }
         if (status == FY_OK) {
-            keep(best, count, &macros[s]);
+            keep(best, MAX_BEST, count, &macros[s]);
         }
     }
     return FY_OK;

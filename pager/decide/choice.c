@@ -124,18 +124,9 @@ bool
 fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                   const struct fy_bound *bound, struct fy_decision *decision)
 {
-    struct fy_traffic least = {.chunks = 1};
+    const struct fy_traffic least =
+        fy_least_traffic(bound->views, bound->function->noperands);
 
-    for (unsigned i = 0; i < bound->function->noperands; i++) {
-        uint64_t bytes = fy_view_all_elements(&bound->views[i]) *
-                         bound->views[i].element_bytes;
-        if (bound->views[i].access & FY_ACCESS_IN) {
-            least.bytes_in += bytes;
-        }
-        if (bound->views[i].access & FY_ACCESS_OUT) {
-            least.bytes_out += bytes;
-        }
-    }
     choice->least_seconds =
         fy_cost_device(fy_choice_rates(chooser), bound, &least, 0);
     if (!pick(chooser, choice, bound,

@@ -171,14 +171,6 @@ best_fit(struct fy_host_arena *arena, uint64_t bytes)
     return NULL;
 }
 
-/* Records an allocation; false when the hash could not grow. */
-static bool
-remember(struct fy_host_arena *arena, struct segment *s)
-{
-    HASH_ADD(hh, arena->allocated, at, sizeof s->at, s);
-    return s->hh.tbl;
-}
-
 int
 fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 {
@@ -200,7 +192,8 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
             return FY_ERR_NOMEM;
         }
     }
-    if (!remember(arena, s)) {
+    HASH_ADD(hh, arena->allocated, at, sizeof s->at, s);
+    if (!s->hh.tbl) {
         free(rest);
         return FY_ERR_NOMEM;
     }

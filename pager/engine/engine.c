@@ -165,15 +165,6 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     return FY_OK;
 }
 
-/* A function whose kernel cannot be made runs no more on the device. */
-static void
-switch_off(uint32_t function)
-{
-    if (state.without_kernel) {
-        __atomic_store_n(&state.without_kernel[function], 1, __ATOMIC_RELAXED);
-    }
-}
-
 static void
 count_tried(const struct fy_tried *tried)
 {
@@ -235,7 +226,12 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     }
     if (status == FY_ERR_COMPILE) {
         take_note(&offload->decision, lease->device);
-        switch_off(offload->bound.function_index);
+        if (state
+                .without_kernel) { /* the function runs no more on the device */
+            __atomic_store_n(
+                &state.without_kernel[offload->bound.function_index], 1,
+                __ATOMIC_RELAXED);
+        }
     }
     if (status) {
         return plan_reason(status);

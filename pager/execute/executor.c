@@ -84,12 +84,6 @@ fy_executor_free(struct fy_executor *x)
     free(x);
 }
 
-uint64_t
-fy_executor_budget_bytes(const struct fy_executor *x)
-{
-    return x->ops->memory_bytes(x->device);
-}
-
 static void
 resident_add(struct fy_executor *x, struct fy_replica *r)
 {

@@ -22,13 +22,11 @@ int fy_executor_new(struct fy_device *device,
 void fy_executor_free(struct fy_executor *executor);
 
 /*
- * Returns the bytes of device memory that a step with these tiles needs at
- * once, and the most that the executor can give: the planner's budget. Tiles
- * count with their device span, rounded to the device's alignment.
+ * Returns the bytes of device memory that a tile takes: its span there, rounded to
+ * the device's alignment. UINT64_MAX: too many.
  */
 uint64_t fy_tile_device_bytes(const struct fy_view *view,
                               const struct fy_tile *tile);
-uint64_t fy_executor_budget_bytes(const struct fy_executor *executor);
 
 /*
  * Runs it to the end and commits. 0; FY_ERR_NOFIT (a step's tiles do not fit);

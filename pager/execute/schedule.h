@@ -31,8 +31,7 @@ struct fy_tile {
 struct fy_step {
     uint32_t tiles; /* first row in fy_schedule.tiles */
     uint16_t ntiles;
-    uint16_t chunk_call; /* the planner's own number: which function to call */
-    uint32_t tag;        /* the planner's own: which chunk this is */
+    uint32_t tag; /* the planner's own: which chunk this is */
     /* All that steps before it wrote is back in host memory before its tiles are
      * copied in: they may be other tiles of the same memory. */
     bool after;

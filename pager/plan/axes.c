@@ -209,21 +209,17 @@ tile_number(const struct fy_bound *bound, const struct fy_shape *shape,
     return number;
 }
 
-/* Which sums have already written their tile, per operand and tile. */
-struct visited {
-    unsigned char *seen[FY_MAX_OPERANDS];
-};
-
+/* Which sums have already written their tile: bytes by operand and tile, which the
+ * caller frees. */
 static int
 visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
-            struct visited *visited)
+            unsigned char *seen[FY_MAX_OPERANDS])
 {
-    memset(visited, 0, sizeof(*visited));
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): visited_free frees them */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the caller frees them */
     for (unsigned a = 0; a < bound->function->naxes; a++) {
         uint32_t o = axis_rows(bound)[a].sums_into;
         uint64_t tiles = 1;
-        if (o >= bound->function->noperands || visited->seen[o]) {
+        if (o >= bound->function->noperands || seen[o]) {
             continue;
         }
         for (unsigned k = 0; k < FY_OF(bound, fy_operand, operands)[o].naxes;
@@ -233,8 +229,8 @@ visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
                 tiles *= shape->cuts[b].count;
             }
         }
-        visited->seen[o] = calloc(tiles, 1);
-        if (!visited->seen[o]) {
+        seen[o] = calloc(tiles, 1);
+        if (!seen[o]) {
             return FY_ERR_NOMEM;
         }
     }
@@ -242,16 +238,8 @@ visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
 }
 
 static void
-visited_free(struct visited *visited)
-{
-    for (unsigned o = 0; o < FY_MAX_OPERANDS; o++) {
-        free(visited->seen[o]);
-    }
-}
-
-static void
 fill_chunk(const struct fy_bound *bound, const struct fy_shape *shape,
-           const uint32_t *parts, struct visited *visited,
+           const uint32_t *parts, unsigned char *const *seen,
            struct fy_chunk *chunk)
 {
     memset(chunk, 0, sizeof(*chunk));
@@ -271,14 +259,14 @@ fill_chunk(const struct fy_bound *bound, const struct fy_shape *shape,
             continue;
         }
         uint64_t tile = tile_number(bound, shape, axis->sums_into, parts);
-        if (axis->with_cell != FY_NIL && visited->seen[axis->sums_into][tile]) {
+        if (axis->with_cell != FY_NIL && seen[axis->sums_into][tile]) {
             chunk->later |= 1u << a;
         }
     }
     for (unsigned a = 0; a < bound->function->naxes; a++) {
         uint32_t o = axis_rows(bound)[a].sums_into;
         if (o < bound->function->noperands) {
-            visited->seen[o][tile_number(bound, shape, o, parts)] = 1;
+            seen[o][tile_number(bound, shape, o, parts)] = 1;
         }
     }
 }
@@ -356,7 +344,7 @@ fy_plan_shape(struct fy_planner *planner, const struct fy_shape *shape)
 {
     const struct fy_bound *bound = planner->bound;
     uint64_t steps = fy_shape_steps(shape);
-    struct visited visited;
+    unsigned char *seen[FY_MAX_OPERANDS] = {NULL};
     struct known known = {0};
     int status;
 
@@ -368,15 +356,17 @@ fy_plan_shape(struct fy_planner *planner, const struct fy_shape *shape)
     if (status) {
         return status;
     }
-    status = visited_new(bound, shape, &visited);
+    status = visited_new(bound, shape, seen);
     for (uint64_t i = 0; status == FY_OK && i < steps; i++) {
         uint32_t parts[FY_MAX_AXES];
         struct fy_chunk chunk;
         fy_shape_parts(shape, i, parts);
-        fill_chunk(bound, shape, parts, &visited, &chunk);
+        fill_chunk(bound, shape, parts, seen, &chunk);
         status = add_chunk(planner, &known, &chunk);
     }
-    visited_free(&visited);
+    for (unsigned o = 0; o < FY_MAX_OPERANDS; o++) {
+        free(seen[o]);
+    }
     free(known.rows);
     if (status == FY_OK) {
         status = fy_planner_finish(planner);

@@ -24,6 +24,18 @@ fy_variant_free(struct fy_variant *variant)
 }
 
 void
+fy_variant_add_lengths(struct fy_variant *variant, const struct fy_arg *args,
+                       unsigned nargs)
+{
+    for (unsigned i = 0; i < nargs; i++) {
+        if (args[i].flags & FY_ARG_HIDDEN_LENGTH) {
+            variant->slots[variant->nslots++] = (struct fy_slot){
+                .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
+        }
+    }
+}
+
+void
 fy_planner_reset(struct fy_planner *planner)
 {
     struct fy_step_memory *memory, *next_memory;

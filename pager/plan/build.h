@@ -46,7 +46,6 @@ enum {
 
 /* Bytes of a struct argument with this variant's numbers in it. */
 struct fy_image {
-    uint32_t bytes;
     _Alignas(16) unsigned char content[FY_IMAGE_BYTES];
 };
 
@@ -95,6 +94,9 @@ struct fy_diagonal {
 bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
 
 void fy_variant_free(struct fy_variant *variant); /* and those behind it */
+/* Appends the lengths of strings that a function takes behind its arguments: 1 each. */
+void fy_variant_add_lengths(struct fy_variant *variant,
+                            const struct fy_arg *args, unsigned nargs);
 
 /* Images of structs, patched for one step; live until the plan is freed. */
 struct fy_step_memory {

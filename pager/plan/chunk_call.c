@@ -391,7 +391,6 @@ chunk_image(struct chunk_call *chunk_call, unsigned arg, struct fy_image **out)
         if (least > FY_IMAGE_BYTES) {
             return FY_ERR_UNSUPPORTED;
         }
-        image->bytes = FY_IMAGE_BYTES;
         if (fy_read_mapped(chunk_call->bound->args[arg].p, image->content,
                            least, FY_IMAGE_BYTES)) {
             return FY_ERR_UNSUPPORTED;
@@ -543,12 +542,7 @@ chunk_arguments(struct chunk_call *chunk_call)
             return status;
         }
     }
-    for (unsigned i = 0; i < function->nargs; i++) {
-        if (args[i].flags & FY_ARG_HIDDEN_LENGTH) {
-            variant->slots[variant->nslots++] = (struct fy_slot){
-                .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
-        }
-    }
+    fy_variant_add_lengths(variant, args, function->nargs);
     return FY_OK;
 }
 

@@ -41,54 +41,19 @@ get_kernel(struct fy_planner *planner, const char *text, const char *file,
 static int
 convert(enum fy_type type, struct fy_slot *slot)
 {
-    struct fy_value value =
+    const struct fy_value value =
         fy_raw_value((enum fy_type)slot->type, &slot->value);
-    int64_t low = INT64_MIN, high = INT64_MAX;
+    const bool is_real = type == FY_T_F32 || type == FY_T_F64;
+    union fy_raw raw = {{0, 0}};
 
-    switch (type) {
-    case FY_T_F32:
-    case FY_T_F64:
-        if (value.kind == FY_V_INT) {
-            value.r = (double)value.i;
-            value.kind = FY_V_REAL;
-        }
-        break;
-    case FY_T_I8:
-        low = INT8_MIN;
-        high = INT8_MAX;
-        break;
-    case FY_T_U8:
-        low = 0;
-        high = UINT8_MAX;
-        break;
-    case FY_T_I16:
-        low = INT16_MIN;
-        high = INT16_MAX;
-        break;
-    case FY_T_U16:
-        low = 0;
-        high = UINT16_MAX;
-        break;
-    case FY_T_I32:
-        low = INT32_MIN;
-        high = INT32_MAX;
-        break;
-    case FY_T_U32:
-        low = 0;
-        high = UINT32_MAX;
-        break;
-    case FY_T_U64:
-        low = 0;
-        break;
-    default:
-        break;
-    }
-    if (type != FY_T_F32 && type != FY_T_F64 &&
-        (value.kind != FY_V_INT || value.i < low || value.i > high)) {
+    fy_raw_store(type, &value, &raw);
+    const struct fy_value passed = fy_raw_value(type, &raw);
+    if (!is_real && (value.kind != FY_V_INT ||
+                     (passed.kind == FY_V_INT && passed.i != value.i) ||
+                     (type == FY_T_U64 && value.i < 0))) {
         return FY_ERR_NOFIT;
     }
-    memset(&slot->value, 0, sizeof(slot->value));
-    fy_raw_store(type, &value, &slot->value);
+    slot->value = raw;
     slot->type = (uint8_t)type;
     return FY_OK;
 }

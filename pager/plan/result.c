@@ -70,15 +70,6 @@ combine(unsigned rule, double a, double b)
     }
 }
 
-/* A factorisation in blocks that succeeded: its own info is 0. */
-static void
-clear_info(const struct fy_planner *planner)
-{
-    if (planner->info_pointer && planner->uses_info) {
-        memset(planner->info_pointer, 0, planner->bound->integer_bits / 8);
-    }
-}
-
 static void
 number_pivots(const struct fy_planner *planner)
 {
@@ -107,7 +98,9 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     struct fy_value sum;
 
     memset(out, 0, sizeof(*out));
-    clear_info(planner);
+    if (planner->info_pointer && planner->uses_info) {
+        memset(planner->info_pointer, 0, planner->bound->integer_bits / 8);
+    }
     number_pivots(planner);
     if (planner->stores_sizes) {
         fy_plan_store_sizes(planner);
@@ -164,24 +157,19 @@ fy_diagonal_is_regular(const struct fy_diagonal *diagonal)
     return true;
 }
 
-static bool
-is_result_finite(const struct fy_bound *bound)
-{
-    const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
-
-    return fy_view_is_finite(&bound->views[0],
-                             (enum fy_type)operands[0].element);
-}
-
 /* Whether no chunk call reported that the computation cannot be finished. */
 bool
 fy_plan_accept(void *opaque)
 {
     const struct fy_planner *planner = opaque;
+    const struct fy_bound *bound = planner->bound;
 
     if (is_scalar_lost(planner) ||
         !fy_diagonal_is_regular(&planner->diagonal) ||
-        (planner->wants_finite && !is_result_finite(planner->bound))) {
+        (planner->wants_finite &&
+         !fy_view_is_finite(
+             &bound->views[0],
+             (enum fy_type)FY_OF(bound, fy_operand, operands)[0].element))) {
         return false;
     }
     if (!planner->uses_info) {

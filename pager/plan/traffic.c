@@ -242,20 +242,24 @@ fy_planner_traffic(struct fy_planner *planner)
     return status;
 }
 
-uint64_t
-fy_compulsory_bytes(const struct fy_view *views, unsigned nviews)
+struct fy_traffic
+fy_least_traffic(const struct fy_view *views, unsigned nviews)
 {
-    uint64_t total = 0;
+    struct fy_traffic least = {.chunks = 1};
 
     for (unsigned i = 0; i < nviews; i++) {
         uint64_t bytes =
             fy_view_all_elements(&views[i]) * views[i].element_bytes;
-        if (views[i].access & FY_ACCESS_IN) {
-            total += bytes;
-        }
-        if (views[i].access & FY_ACCESS_OUT) {
-            total += bytes;
-        }
+        least.bytes_in += views[i].access & FY_ACCESS_IN ? bytes : 0;
+        least.bytes_out += views[i].access & FY_ACCESS_OUT ? bytes : 0;
     }
-    return total;
+    return least;
+}
+
+uint64_t
+fy_compulsory_bytes(const struct fy_view *views, unsigned nviews)
+{
+    const struct fy_traffic least = fy_least_traffic(views, nviews);
+
+    return least.bytes_in + least.bytes_out;
 }

@@ -75,7 +75,6 @@ on_signal(int signal_number, siginfo_t *info, void *opaque)
                           info->si_code != SI_KERNEL);
 #ifdef __x86_64__
         r->write = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
-        r->instruction = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 #endif
         r->end = FY_CHILD_FAULT;
         if (r->on_fault) {

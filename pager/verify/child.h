@@ -29,7 +29,6 @@ struct fy_child_report {
     bool write;       /* the fault was a write */
     bool has_address; /* the fault has an address */
     uint64_t address;
-    uint64_t instruction; /* where the fault happened */
     /*
      * Called in the child, in the signal handler, before it ends: finds out
      * the meaning of `address' in the call. May be NULL. Set by the body.

@@ -84,15 +84,6 @@ element_of(const struct tiles *s, unsigned view)
     return (enum fy_type)o->element;
 }
 
-static bool
-is_scratch(const struct tiles *s, unsigned view)
-{
-    const struct fy_bound *call = s->trial->call;
-    const struct fy_operand *o = FY_OF(call, fy_operand, operands);
-    return view < call->function->noperands &&
-           o[view].access == FY_ACCESS_SCRATCH;
-}
-
 static void
 step_text(const struct tiles *s, char *out, size_t bytes)
 {
@@ -214,7 +205,10 @@ check_tile(struct tiles *s, unsigned i)
                    g->block + s->first[i] + w.offset, v->element_bytes);
         }
     }
-    bool scratch = is_scratch(s, view);
+    const struct fy_bound *call = s->trial->call;
+    const bool scratch =
+        view < call->function->noperands &&
+        FY_OF(call, fy_operand, operands)[view].access == FY_ACCESS_SCRATCH;
     if (!scratch && memcmp(s->before[i], g->block, g->bytes) != 0) {
         fy_trial_problem(s->trial, operand_of(s, view), FY_FINDING_CHUNK_WRITE,
                          "%s the function writes elements of `%s' that are "

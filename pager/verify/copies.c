@@ -69,12 +69,6 @@ is_element(uint8_t type)
            type != FY_T_CHAR;
 }
 
-static bool
-is_array(const struct fy_arg *arg)
-{
-    return arg->type == FY_T_POINTER && is_element(arg->pointee);
-}
-
 /* Arrays behind fields that are opaque, likewise. */
 static int
 hide_fields(struct fy_copies *c)
@@ -107,8 +101,8 @@ hide_opaque(struct fy_copies *c)
     const struct fy_bound *call = c->trial->call;
     const struct fy_arg *args = FY_OF(call, fy_arg, args);
     for (unsigned a = 0; a < call->function->nargs; a++) {
-        if (!(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
-            !call->args[a].p) {
+        if (!(args[a].flags & FY_ARG_OPAQUE) || args[a].type != FY_T_POINTER ||
+            !is_element(args[a].pointee) || !call->args[a].p) {
             continue;
         }
         int status = fy_guard_new(0, 1, 0, FY_GUARD_AFTER, c->poison, FY_T_VOID,

@@ -53,12 +53,6 @@ stage_call(struct stage *s)
     return status;
 }
 
-static void
-stage_end(struct stage *s)
-{
-    fy_copies_free(s->copies);
-}
-
 /* Whether the outputs tell that the elements of a slab were changed. */
 static bool
 slab_matters(const struct stage *s, unsigned operand, const char *changed)
@@ -204,7 +198,7 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     status = stage_call(&s);
     *matters = status == 0 && slab_matters(&s, operand, changed);
     *kept = status == 0 && !*matters && slab_kept(&s, operand);
-    stage_end(&s);
+    fy_copies_free(s.copies);
     free(changed);
     return status;
 }

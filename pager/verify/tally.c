@@ -29,14 +29,6 @@ finding_word(unsigned kind)
     return kind < FY_FINDING_COUNT ? words[kind] : "unknown";
 }
 
-static size_t
-tally_bytes(const struct fy_model *model)
-{
-    return sizeof(struct fy_tally) +
-           model->functions.count * sizeof(struct fy_tally_function) +
-           model->operands.count * sizeof(struct fy_tally_operand);
-}
-
 /* Sizes and heads a new file; checks an old one. Under its lock. */
 static int
 prepare(int fd, const struct fy_model *model, size_t bytes)
@@ -78,7 +70,9 @@ fy_tally_open(const struct fy_model *model, const char *path,
     if (fd < 0) {
         return FY_ERR_IO;
     }
-    size_t bytes = tally_bytes(model);
+    size_t bytes = sizeof(struct fy_tally) +
+                   model->functions.count * sizeof(struct fy_tally_function) +
+                   model->operands.count * sizeof(struct fy_tally_operand);
     int status = FY_ERR_IO;
     if (flock(fd, LOCK_EX) == 0) {
         status = prepare(fd, model, bytes);

@@ -184,15 +184,6 @@ note_overread(struct context *x)
                       __ATOMIC_RELAXED);
 }
 
-static bool
-reads_past(const struct fy_trial_state *s)
-{
-    return s->report.end == FY_CHILD_FAULT && !s->report.write && !s->soft &&
-           s->nproblems == 1 &&
-           (s->problems[0].kind == FY_FINDING_OUTSIDE ||
-            s->problems[0].kind == FY_FINDING_CHUNK_OUTSIDE);
-}
-
 static void
 slab_mattered(struct context *x, uint32_t experiment)
 {
@@ -256,7 +247,10 @@ take_end(struct context *x)
         measure_sensitivity(x);
         return true;
     }
-    if (reads_past(s)) {
+    if (end == FY_CHILD_FAULT && !s->report.write && !s->soft &&
+        s->nproblems == 1 &&
+        (s->problems[0].kind == FY_FINDING_OUTSIDE ||
+         s->problems[0].kind == FY_FINDING_CHUNK_OUTSIDE)) {
         x->overread = s->problems[0];
         x->has_overread = true;
         s->soft = true;

@@ -304,7 +304,7 @@ call_chunked(const struct call *call, struct fy_device *device, bool random,
     struct fy_plan_options options = {
         .ops = device->ops,
         .device = device,
-        .budget_bytes = fy_executor_budget_bytes(executor),
+        .budget_bytes = device->ops->memory_bytes(device),
         .random = random,
         .seed = seed,
     };

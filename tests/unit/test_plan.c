@@ -302,7 +302,7 @@ execute(struct run *run, uint64_t seed)
     }
     struct fy_plan_options options = {
         .ops = device->ops,
-        .budget_bytes = fy_executor_budget_bytes(executor),
+        .budget_bytes = device->ops->memory_bytes(device),
         .random = seed != 0,
         .seed = seed,
     };

@@ -375,7 +375,6 @@ image_leaf(void)
     variant->slots[0] =
         (struct fy_slot){.kind = FY_SLOT_STRUCT, .type = FY_T_POINTER};
     variant->nimages = 1;
-    variant->images[0].bytes = sizeof(given);
     memcpy(variant->images[0].content, &given, sizeof(given));
     variant->npatches = 2;
     variant->patches[0] =

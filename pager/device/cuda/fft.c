@@ -110,16 +110,6 @@ find_row(struct cuda_plans *plans, const struct fy_transform *t)
     return row;
 }
 
-/* cuFFT's status of a plan that cannot be made. */
-static int
-make_status(struct cuda_device *device, int result)
-{
-    int status = cuda_library_status(device, FY_CUDA_CUFFT, result);
-    return result == UNSUPPORTED_SIZE || result == NOT_SUPPORTED
-               ? FY_ERR_UNSUPPORTED
-               : status;
-}
-
 static int
 make(struct fy_stream *s, const struct functions *f,
      const struct fy_transform *t, struct plan *row)
@@ -147,7 +137,10 @@ make(struct fy_stream *s, const struct functions *f,
     }
     if (result != 0) {
         (void)f->destroy(made.handle);
-        return make_status(s->device, result);
+        int status = cuda_library_status(s->device, FY_CUDA_CUFFT, result);
+        return result == UNSUPPORTED_SIZE || result == NOT_SUPPORTED
+                   ? FY_ERR_UNSUPPORTED
+                   : status;
     }
     *row = made;
     return 0;

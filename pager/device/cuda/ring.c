@@ -130,7 +130,6 @@ packer_open(struct cuda_packer *p, struct cuda_device *device,
         return 0;
     }
     p->device = device;
-    p->slot_bytes = slot_bytes;
     int result = driver->host_alloc(&p->memory, CUDA_SLOTS * slot_bytes, 0);
     for (int i = 0; i < CUDA_SLOTS && result == 0; i++) {
         p->slots[i].memory = (char *)p->memory + (size_t)i * slot_bytes;

@@ -23,8 +23,7 @@ enum {
 /* The slots of one thread. */
 struct cuda_packer {
     struct cuda_device *device;
-    void *memory; /* CUDA_SLOTS of slot_bytes, page-locked */
-    size_t slot_bytes;
+    void *memory; /* of all slots, page-locked */
     struct {
         char *memory;
         fy_cuda_handle event; /* of its last transfer */

@@ -113,13 +113,6 @@ is_stale(uint64_t owner)
     return owner_of((uint32_t)owner) != owner;
 }
 
-/* Numbers and names to one. */
-static uint64_t
-identity_of(const char *name)
-{
-    return fy_hash_text(FY_HASH_START + LAYOUT, name) | 1;
-}
-
 static key_t
 key_of(uint64_t identity)
 {
@@ -234,7 +227,7 @@ cuda_share_join(const char *card)
         free(share);
         return NULL;
     }
-    share->identity = identity_of(name);
+    share->identity = fy_hash_text(FY_HASH_START + LAYOUT, name) | 1;
     /* Once more when the last one was just removing it. */
     for (int round = 0; round < 2; round++) {
         share->table = attach(share->identity, &share->segment);
