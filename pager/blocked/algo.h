@@ -55,10 +55,10 @@ struct fy_matrix {
 
 struct fy_algo;
 
-/* Sizes of an algorithm that does not cut all its dimensions as it likes. */
+/* Sizes of an algorithm that does not cut all dimensions freely. */
 struct fy_algo_sizes {
     uint8_t free; /* bits of the dimensions that are cut; the others go whole */
-    /* Blocks of that side in a macro-block, in either direction. NULL: one. */
+    /* Blocks of that side in a macro-block, in either direction. NULL: 1. */
     uint32_t (*macro)(const struct fy_algo *algo, double side);
     /* Extents and cuts that follow from the free dimensions'. FY_ERR_NOFIT, .. */
     int (*beside)(struct fy_algo *algo);
@@ -72,17 +72,17 @@ struct fy_algo_row {
     const char *signature; /* of the call itself */
     /* Names of the `using' functions without type letter, by routine - 1. */
     const char *using[FY_MAX_ROUTINES - 1];
-    /* Its loops, or NULL; those for op(A) other than A where they differ. */
+    /* The loops, or NULL; those for op(A) other than A where they differ. */
     const char *nest, *adjoint;
     /* Of a nest: letters of the dimensions' sizes, and the variables of each matrix's
      * rows and columns, which a transposed call swaps where there is a '. */
     const char *extents, *shapes;
     /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
     int (*setup)(struct fy_algo *algo);
-    /* Looks at the operands before any plan is made, and allocates what it adds to
+    /* Looks at the operands before any plan is made, and allocates what is added to
      * them; FY_ERR_UNSUPPORTED, .. NULL: nothing. */
     int (*prepare)(struct fy_algo *algo);
-    /* Emits every step of what has no loops; cuts and macro-blocks are set. */
+    /* Emits every step, without loops in text; cuts and macro-blocks are set. */
     int (*program)(struct fy_algo *algo);
     bool hermitian; /* complex ones are, not symmetric */
     bool gathers;   /* the program gathers macro-blocks that fit by itself */
@@ -180,13 +180,13 @@ bool fy_algo_is_regular(const struct fy_algo *algo);
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
-/* Makes the plan for blocks of one side; row->sizes is set. */
+/* Makes the plan for blocks of that side; row->sizes is set. */
 int fy_algo_even(struct fy_algo *algo, int64_t side) FY_MUST_CHECK;
 /* Makes the plan that moves least of those for some sides; sides below 1 are left out. */
 int fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides,
                      unsigned count) FY_MUST_CHECK;
 /* Makes D the identity, as large as the longest part of the first free dimension, and
- * with `tile' B a matrix of its size beside it. `dimension' is that of their sides. */
+ * with `tile' B a matrix as large beside it. `dimension' is that of their sides. */
 int fy_algo_identity(struct fy_algo *algo, unsigned dimension,
                      bool tile) FY_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Factorisations by panels of full height, left-looking: panels of one width, as many
+ * Factorisations by panels of full height, left-looking: panels of equal width, as many
  * at a time on the device as fit beside the finished ones, which stream past and are
  * applied to them (nest_panels.c). Right hand sides are panels that are not factored.
  *
@@ -9,8 +9,8 @@
  * original on restored inputs.
  *
  * geqrf and gels, A = Q R in LAPACK's own layout, R and the reflectors of all columns in
- * one order. What LAPACK scales (numbers near the ends of the range) or calls singular
- * is the original's.
+ * the same order. Matrices that LAPACK scales (numbers near the ends of the range) or
+ * calls singular are the original's.
  */
 #include "config.h"
 
@@ -215,7 +215,7 @@ prepare(struct fy_algo *algo)
         return FY_ERR_NOFIT;
     }
     algo->lwork = widest * WORK_COLUMNS + WORK_TRIANGLE;
-    if (!planner->options.ops->resolve) { /* a device has its own */
+    if (!planner->options.ops->resolve) { /* devices have none of LAPACK's */
         planner->workspace = malloc((size_t)algo->lwork * bytes);
         if (!planner->workspace) {
             return FY_ERR_NOMEM;
@@ -226,7 +226,7 @@ prepare(struct fy_algo *algo)
 
 /* ---- sizes ---- */
 
-/* What belongs to the columns of each panel, as far as it goes. */
+/* Cuts the factors as the columns are cut, as far as there are factors. */
 static int
 cut_factors(struct fy_algo *algo)
 {
@@ -274,7 +274,7 @@ search(struct fy_algo *algo)
     return fy_algo_cheapest(algo, panels, COUNT);
 }
 
-/* flops / sqrt(S) less what one filling of the device gives, A and B out. */
+/* flops / sqrt(S) less a filling of the device, and A and B out. */
 static double
 lu_bound(const struct fy_algo *algo, double elements)
 {
@@ -284,7 +284,7 @@ lu_bound(const struct fy_algo *algo, double elements)
            m * k - elements;
 }
 
-/* At least what LU of the smaller square moves, and every element once. */
+/* At least the traffic of LU of the smaller square, and every element once. */
 static double
 qr_bound(const struct fy_algo *algo, double elements)
 {

@@ -22,7 +22,7 @@ int fy_executor_new(struct fy_device *device,
 void fy_executor_free(struct fy_executor *executor);
 
 /*
- * Returns the bytes of device memory that a tile takes: its span there, rounded to
+ * Returns the bytes of device memory that a tile takes: the span there, rounded to
  * the device's alignment. UINT64_MAX: too many.
  */
 uint64_t fy_tile_device_bytes(const struct fy_view *view,

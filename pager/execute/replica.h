@@ -23,7 +23,7 @@ enum fy_replica_state {
 struct fy_replica {
     struct {
         uint32_t view, naxes;
-        int64_t lo[FY_MAX_OPERAND_AXES]; /* 0 past its axes */
+        int64_t lo[FY_MAX_OPERAND_AXES]; /* 0 past the axes */
     } key;
     uint32_t number; /* in the order of first use, from 0 */
     UT_hash_handle hh;
@@ -64,9 +64,9 @@ struct fy_replica_table {
 };
 
 /*
- * Finds the replica of a tile; returns a new one for the first tile at its place.
- * FY_ERR_INVALID: the tile differs from that one in its extents or layout (a stride
- * matters only where there is more than one element); FY_ERR_OVERFLOW, FY_ERR_NOMEM.
+ * Finds the replica of a tile, or makes it for the first tile at a place.
+ * FY_ERR_INVALID: the tile differs from that replica in extents or layout (strides
+ * matter only along axes of two elements or more); FY_ERR_OVERFLOW, FY_ERR_NOMEM.
  */
 int fy_replica_find(struct fy_replica_table *table, const struct fy_tile *tile,
                     const struct fy_view *view,
@@ -81,6 +81,7 @@ int fy_replica_build(struct fy_replica_table *table,
                      const struct fy_schedule *schedule) FY_MUST_CHECK;
 /* Forgets all replicas, keeping memory for the next schedule. */
 void fy_replica_reset(struct fy_replica_table *table);
+/* Frees the table with all replicas. */
 void fy_replica_table_free(struct fy_replica_table *table);
 
 #endif

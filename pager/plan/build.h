@@ -94,7 +94,7 @@ struct fy_diagonal {
 bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
 
 void fy_variant_free(struct fy_variant *variant); /* and those behind it */
-/* Appends the lengths of strings that a function takes behind its arguments: 1 each. */
+/* Appends the lengths of strings that a function takes behind the arguments: 1 each. */
 void fy_variant_add_lengths(struct fy_variant *variant,
                             const struct fy_arg *args, unsigned nargs);
 
@@ -234,7 +234,7 @@ bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
                          double lo, double hi);
 
 /* Stores the size of each workspace that the plan has not handed to the original, which
- * would leave its best size in the first element. */
+ * would leave the best size in the first element. */
 void fy_plan_store_sizes(const struct fy_planner *planner);
 
 /* Planners: each leaves a finished plan, or an error and anything at all. */

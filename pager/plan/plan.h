@@ -72,8 +72,8 @@ void fy_plan_free(struct fy_plan *plan);
  */
 void fy_plan_result(const struct fy_plan *plan, union fy_raw *out);
 
-/* Both count each element of all accessed operands once in each direction: as one chunk,
- * and as a sum of bytes. */
+/* Both count each element of all accessed operands once in each direction: as a
+ * schedule of a single chunk, and as a sum of bytes. */
 struct fy_traffic fy_least_traffic(const struct fy_view *views,
                                    unsigned nviews);
 uint64_t fy_compulsory_bytes(const struct fy_view *views, unsigned nviews);
