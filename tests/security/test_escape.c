@@ -311,6 +311,7 @@ change_of_another(void)
 {
     const struct rlimit limit = {100, 100};
     const struct sched_param idle = {0};
+    const uint32_t attributes[12] = {sizeof attributes, SCHED_BATCH};
     cpu_set_t processors;
     pid_t other = fork();
 
@@ -326,6 +327,11 @@ change_of_another(void)
             ? "sched_setaffinity"
         : sched_setscheduler(other, SCHED_IDLE, &idle) == 0
             ? "sched_setscheduler"
+        : sched_setparam(other, &idle) == 0 ? "sched_setparam"
+        : syscall(SYS_sched_setattr, other, attributes, 0) == 0
+            ? "sched_setattr"
+        : syscall(SYS_move_pages, other, 0, NULL, NULL, NULL, 0) >= 0
+            ? "move_pages"
         : setpriority(PRIO_PROCESS, (id_t)other, 19) == 0 ? "setpriority"
         : setpriority(PRIO_USER, 0, 19) == 0 ? "setpriority of a user"
         : setpriority(PRIO_PGRP, 0, 19) == 0 ? "setpriority of a group"
