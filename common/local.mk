@@ -19,6 +19,7 @@ libfycommon_la_SOURCES = \
 	common/sha256.c common/sha256.h \
 	common/signals.h \
 	common/settings.c common/settings.h \
+	common/settings_hosts.c \
 	common/snapshot.h \
 	common/status.c common/status.h \
 	common/trust.c common/trust.h \

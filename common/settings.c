@@ -280,25 +280,6 @@ print_environment(const void *field, struct fy_buffer *to)
     fy_buffer_add(to, *(const bool *)field ? "all" : "needed");
 }
 
-/* Programs that a host has not, or has otherwise. */
-static int
-parse_tools(const char *value, void *field, struct fy_buffer *why)
-{
-    bool *same = field;
-    if (strcmp(value, "carry") != 0 && strcmp(value, "same") != 0) {
-        fy_buffer_add(why, "expected carry or same");
-        return FY_ERR_INVALID;
-    }
-    *same = strcmp(value, "same") == 0;
-    return 0;
-}
-
-static void
-print_tools(const void *field, struct fy_buffer *to)
-{
-    fy_buffer_add(to, *(const bool *)field ? "same" : "carry");
-}
-
 static const char *const deploys[] = {"ask", "auto", "never"};
 
 static int
@@ -376,10 +357,15 @@ static const struct fy_setting table[] = {
      "variables that a command at a proxy gets: needed (those that its "
      "annotation declares) or all",
      USER, AT(whole_environment), parse_environment, print_environment},
-    {"tools", "carry",
+    {"tools", "",
      "programs that a storage host has not, or has otherwise: carry (they are "
-     "sent there) or same (their commands run locally)",
-     USER, AT(same_tools), parse_tools, print_tools},
+     "sent there; without this line), same (their commands run locally) or "
+     "host (the host's own of that name run); then the hosts, or none for all",
+     USER, AT(tools), fy_tools_parse, print_text},
+    {"store", "",
+     "limit of the files that are kept on a storage host (512MiB without this "
+     "line); then the hosts, or none for all",
+     USER, AT(store), fy_store_parse, print_text},
     {"deploy", "ask",
      "what is done about a storage host that has no ferry: ask (a terminal is "
      "told of 'ferry deploy'), auto (it is copied there in the background) or "

@@ -25,6 +25,7 @@ enum {
     FY_SETTINGS_TEXT_BYTES = 64 * 1024,   /* an encoded text, with its NUL */
     FY_SETTINGS_NAME_BYTES = 16,          /* a device's name, with its NUL */
     FY_SETTINGS_MOUNTS_BYTES = 16 * 1024, /* all of them, with the NUL */
+    FY_SETTINGS_HOSTS_BYTES = 4096,       /* a setting of hosts, with the NUL */
 };
 
 /* How a thunk treats a call. The numbers stand in the text of settings. */
@@ -70,10 +71,31 @@ struct fy_settings {
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
                                                * proxy/wire/transport.h */
     bool whole_environment; /* commands at a proxy get all variables */
-    bool same_tools; /* programs are not sent to hosts that have others */
-    int deploy;      /* enum fy_deploy */
-    bool discover;   /* look for remote mounts in mountinfo */
+    /* Lines "VALUE" for all hosts and "VALUE HOST"; see fy_tools_setting(). */
+    char tools[FY_SETTINGS_HOSTS_BYTES], store[FY_SETTINGS_HOSTS_BYTES];
+    int deploy;    /* enum fy_deploy */
+    bool discover; /* look for remote mounts in mountinfo */
 };
+
+/* Programs of commands that run on a storage host. */
+enum fy_tools_setting {
+    FY_TOOLS_CARRY, /* the client's, which are sent if the host has others */
+    FY_TOOLS_SAME,  /* only those that both hosts have */
+    FY_TOOLS_HOST,  /* the host's own, whatever they are */
+};
+#define FY_STORE_BYTES (UINT64_C(512) << 20) /* of `store', by default */
+
+/* Adds the lines of a value of `tools' to such a field, as struct fy_setting's parse(). */
+int fy_tools_parse(const char *value, void *field,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+/* Adds the lines of a value of `store', likewise. */
+int fy_store_parse(const char *value, void *field,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+/* Returns the value of `tools' for the host: the last line of that host, else the last line without
+ * a host, else the default. Any thread. */
+enum fy_tools_setting fy_tools_setting(const char *lines, const char *host);
+/* Returns the value of `store' for the host, in bytes, likewise. Any thread. */
+uint64_t fy_store_setting(const char *lines, const char *host);
 
 /* Answer of ferry run to a host that has no ferry. */
 enum fy_deploy {

@@ -89,6 +89,10 @@ static const struct {
     {FY_STAGE_DISABLED, "switched off, or the session is ending"},
     {FY_STAGE_OTHER_VIEW,
      "it has other rights, or sees other files, than ferry run"},
+    {FY_STAGE_OTHER_LOCALE,
+     "the host lacks the locale, and it cannot be sent there"},
+    {FY_STAGE_OTHER_MACHINE,
+     "the host's processor or kernel cannot run the program (tools = host)"},
 };
 
 _Static_assert(sizeof stage_meanings / sizeof stage_meanings[0] ==

@@ -140,7 +140,8 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
         .logins = logins[0] ? logins : NULL,
         .force = options->settings.force,
         .whole_environment = options->settings.whole_environment,
-        .same_tools = options->settings.same_tools,
+        .tools = options->settings.tools,
+        .store = options->settings.store,
         .record = options->report || options->explain,
     };
     int status = fy_session_start(&session, &why, &pipeline->session);

@@ -102,6 +102,13 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
 
 /* ---- the request -------------------------------------------------------------------- */
 
+/* Returns true if the host's own program runs, with the host's configuration. */
+static bool
+is_theirs(const struct stage *stage)
+{
+    return stage->connection->programs == FY_TOOLS_HOST;
+}
+
 static void
 add_configs(struct request *request)
 {
@@ -117,7 +124,7 @@ add_configs(struct request *request)
             root->path = bytes_of(stage->plan.mounts[i]->path);
         }
     }
-    for (unsigned i = 0; i < gather->npaths; i++) {
+    for (unsigned i = 0; i < gather->npaths && !is_theirs(stage); i++) {
         struct fy_config_hash *config = &spec->configs[spec->nconfigs++];
         config->path = bytes_of(gather->paths[i]);
         memcpy(config->sha256, gather->hashes[i], sizeof config->sha256);
@@ -144,7 +151,8 @@ fill(struct request *request, struct stage *feeder)
     struct fy_stage_spec *spec = &request->spec;
     spec->stage = stage->number;
     spec->tool.path = bytes_of(stage->prepare.gather->program);
-    spec->tool.identity = bytes_of(stage->prepare.gather->identity);
+    spec->tool.identity = bytes_of(
+        is_theirs(stage) ? FY_TOOL_THEIRS : stage->prepare.gather->identity);
     spec->argc = stage->hello.argc;
     spec->argv = calloc(spec->argc + 1u, sizeof *spec->argv);
     spec->env = calloc(stage->hello.envc + 1u, sizeof *spec->env);
@@ -205,7 +213,8 @@ fill(struct request *request, struct stage *feeder)
     /* Not where both ends are one machine. */
     spec->compress = spec->out.kind == FY_STREAM_WIRE &&
                      !fy_place_is_near(&stage->mount->place);
-    spec->copies = stage->invocation.split == FY_SPLIT_NONE ? 1 : 64;
+    spec->copies =
+        stage->invocation.split == FY_SPLIT_NONE || is_theirs(stage) ? 1 : 64;
     add_configs(request);
     if (stage->carry.carried && stage->carry.connection == stage->connection) {
         spec->carried = request->carried;

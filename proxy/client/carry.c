@@ -4,12 +4,15 @@
  * lacks, these are sent, and the stage is asked for afterwards. A single program at a time for
  * each connection, so that files which many need are sent once. A program that the host had
  * in an earlier run is not asked about again (logins.h).
+ * Long because a program and the uploads of the files lead into each other.
  */
 #include "config.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/debug.h"
@@ -35,7 +38,9 @@ struct fy_carrying {
     struct fy_closure *closure;
     struct exchange ask;
     bool asks, answered, failed;
-    int status; /* of the answer */
+    bool later;      /* no stage waits, the files are for the next run */
+    int status;      /* of the answer */
+    unsigned reason; /* of a refusal */
     char result[RESULT_BYTES + 1];
     size_t used;
     struct fy_bytes lacks;
@@ -45,14 +50,17 @@ struct fy_carrying {
     char identity[256], why[256];
 };
 
-/* A file: read in a thread, then sent. */
+/* A file: read in a thread, then sent. The thread may go on when the session has ended. */
 struct upload {
     struct fy_work work;
-    struct fy_carrying *carrying;
+    struct fy_carrying *carrying; /* not for the thread */
     struct exchange exchange;
-    const struct fy_closure_file *file;
-    char *bytes; /* the hash, then the file */
-    size_t n, sent;
+    char *path;
+    unsigned char sha256[HASH_BYTES];
+    double bytes_a_second; /* of the link; 0: unknown */
+    bool packed;
+    char *bytes; /* of the request */
+    size_t n, capacity, sent;
     int status; /* of the answer; 0: none */
 };
 
@@ -78,15 +86,67 @@ why_of(const struct fy_wire_pair *pairs, size_t n)
     return "its files cannot be carried";
 }
 
+/* Returns the reason of a refusal: processor and kernel are known to the host alone. */
+static unsigned
+reason_of(const struct fy_wire_pair *pairs, size_t n)
+{
+    unsigned reason = FY_STAGE_OTHER_TOOL;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(pairs[i].name, FY_FIELD_REASON) == 0 &&
+            fy_stage_reason_find(pairs[i].value) == FY_STAGE_OTHER_MACHINE) {
+            reason = FY_STAGE_OTHER_MACHINE;
+        }
+    }
+    return reason;
+}
+
 /* ---- a file ------------------------------------------------------------------------ */
 
 static void
 upload_free(struct fy_work *work)
 {
     struct upload *upload = (struct upload *)work;
-    fy_closure_free(upload->carrying->closure);
+    free(upload->path);
     free(upload->bytes);
     free(upload);
+}
+
+/* Appends to the request. */
+static int
+append(void *context, const void *bytes, size_t n)
+{
+    struct upload *upload = context;
+    if (n > upload->capacity - upload->n) {
+        return FY_ERR_NOFIT;
+    }
+    memcpy(upload->bytes + upload->n, bytes, n);
+    upload->n += n;
+    return 0;
+}
+
+/* Makes the request of a file's n bytes: compressed if that is faster, and shorter. */
+static void
+pack(struct upload *upload, const char *file, size_t n)
+{
+    struct fy_squeeze *squeeze = NULL;
+    uint64_t size = htobe64(n);
+    upload->capacity = HASH_BYTES + n;
+    upload->bytes = malloc(upload->capacity);
+    if (!upload->bytes || append(upload, upload->sha256, HASH_BYTES)) {
+        return;
+    }
+    upload->packed =
+        (upload->bytes_a_second == 0 ||
+         fy_squeeze_pays(upload->bytes_a_second, fy_squeeze_speed(), 0)) &&
+        append(upload, &size, sizeof size) == 0 &&
+        fy_squeeze_new(0, &squeeze) == 0 &&
+        fy_squeeze_add(squeeze, file, n, false, append, upload) == 0 &&
+        fy_squeeze_end(squeeze, append, upload) == 0;
+    fy_squeeze_free(squeeze);
+    if (!upload->packed) {
+        upload->n = HASH_BYTES;
+        (void)append(upload, file, n);
+    }
 }
 
 static void
@@ -95,20 +155,14 @@ upload_run(struct fy_work *work)
     struct upload *upload = (struct upload *)work;
     unsigned char found[HASH_BYTES];
     size_t n = 0;
-    char *bytes = fy_read_file(upload->file->path, FY_CLOSURE_MAX_BYTES, &n);
-    char *whole = bytes ? malloc(HASH_BYTES + n) : NULL;
-    if (whole) {
-        fy_sha256_of(bytes, n, found);
-        memcpy(whole, upload->file->sha256, HASH_BYTES);
-        memcpy(whole + HASH_BYTES, bytes, n);
-        if (memcmp(found, upload->file->sha256, sizeof found) == 0) {
-            upload->bytes = whole;
-            upload->n = HASH_BYTES + n;
-            whole = NULL;
-        }
+    char *file = fy_read_file(upload->path, FY_CLOSURE_MAX_BYTES, &n);
+    if (file) {
+        fy_sha256_of(file, n, found);
     }
-    free(whole);
-    free(bytes);
+    if (file && memcmp(found, upload->sha256, sizeof found) == 0) {
+        pack(upload, file, n);
+    }
+    free(file);
 }
 
 static struct upload *
@@ -183,8 +237,10 @@ upload_done(struct fy_work *work)
     if (!upload->bytes) {
         fail(carrying, "a file of the program has changed");
     } else if (!carrying->connection->wire || carrying->connection->broken ||
-               fy_connection_request(carrying->connection, FY_PATH_STORE, true,
-                                     &upload->exchange)) {
+               fy_connection_request(carrying->connection,
+                                     upload->packed ? FY_PATH_STORE_ZSTD
+                                                    : FY_PATH_STORE,
+                                     true, &upload->exchange)) {
         fail(carrying, "the connection broke");
     } else {
         upload_room(&upload->exchange);
@@ -195,6 +251,19 @@ upload_done(struct fy_work *work)
     go_on(carrying);
 }
 
+/* Returns the bytes/s that the link is known to carry; 0: unknown. */
+static double
+link_rate(const struct connection *connection)
+{
+    struct fy_wire_counters counters = {0};
+    if (connection->wire) {
+        fy_wire_counters(connection->wire, &counters);
+    }
+    double rate = (double)counters.link_rate;
+    return rate > connection->bytes_a_second ? rate
+                                             : connection->bytes_a_second;
+}
+
 /* Starts the next file. */
 static bool
 upload_start(struct fy_carrying *carrying, const struct fy_closure_file *file)
@@ -203,12 +272,14 @@ upload_start(struct fy_carrying *carrying, const struct fy_closure_file *file)
     if (!upload) {
         return false;
     }
-    upload->work =
-        (struct fy_work){.run = upload_run, .done = upload_done, .drop = NULL};
+    upload->work = (struct fy_work){
+        .run = upload_run, .done = upload_done, .drop = upload_free};
     upload->carrying = carrying;
-    upload->file = file;
-    carrying->closure->users++;
-    if (fy_pool_submit(carrying->connection->session->pool, &upload->work)) {
+    upload->path = strdup(file->path);
+    memcpy(upload->sha256, file->sha256, sizeof upload->sha256);
+    upload->bytes_a_second = link_rate(carrying->connection);
+    if (!upload->path ||
+        fy_pool_submit(carrying->connection->session->pool, &upload->work)) {
         upload_free(&upload->work);
         return false;
     }
@@ -227,6 +298,7 @@ ask_response(struct exchange *exchange, int status,
                                offsetof(struct fy_carrying, ask));
     carrying->status = status;
     if (status != 200) {
+        carrying->reason = reason_of(pairs, n);
         fail(carrying, why_of(pairs, n));
     }
 }
@@ -281,7 +353,14 @@ ask(struct fy_carrying *carrying)
                  .identity = {carrying->identity, strlen(carrying->identity)}},
         .carried = rows,
         .ncarried = fy_carry_rows(carrying->closure, rows),
+        .kernel = carrying->closure->kernel,
+        .store_bytes = carrying->connection->store_bytes,
     };
+    struct utsname machine;
+    if (uname(&machine) == 0) {
+        carry.machine =
+            (struct fy_bytes){machine.machine, strlen(machine.machine)};
+    }
     char *body;
     size_t n;
     if (fy_carry_encode(&carry, &body, &n)) {
@@ -332,6 +411,7 @@ finish(struct fy_carrying *carrying)
     /* An older ferry there knows nothing of it, and judges by itself. */
     bool unknown = carrying->status == 404;
     bool lost = failed && carrying->status == 0;
+    unsigned reason = carrying->reason ? carrying->reason : FY_STAGE_OTHER_TOOL;
     fy_closure_free(carrying->closure);
     free(carrying);
     if (connection->carrying) {
@@ -341,7 +421,7 @@ finish(struct fy_carrying *carrying)
         return;
     }
     if (failed && !unknown && !lost) {
-        connection->session->calls->decline(stage, FY_STAGE_OTHER_TOOL, why);
+        connection->session->calls->decline(stage, reason, why);
         return;
     }
     stage->carry.settled = !lost;
@@ -358,7 +438,6 @@ pays(const struct fy_carrying *carrying)
 {
     const struct connection *connection = carrying->connection;
     const struct stage *stage = carrying->stage;
-    struct fy_wire_counters counters = {0};
     double bytes = 0;
     for (unsigned i = 0; i < carrying->lacks.n; i++) {
         bytes += carrying->lacks.at[i]
@@ -368,15 +447,9 @@ pays(const struct fy_carrying *carrying)
     if (!stage || connection->session->options.force) {
         return true;
     }
-    if (connection->wire) {
-        fy_wire_counters(connection->wire, &counters);
-    }
-    double rate = connection->bytes_a_second;
-    rate =
-        (double)counters.link_rate > rate ? (double)counters.link_rate : rate;
     const struct fy_cost cost = {.here_seconds = stage->place.predicted_here,
                                  .there_seconds = stage->place.predicted_there};
-    return fy_cost_worth_sending(&cost, bytes, rate);
+    return fy_cost_worth_sending(&cost, bytes, link_rate(connection));
 }
 
 /* The stage runs locally; the files are for the next run. */
@@ -385,6 +458,7 @@ send_for_later(struct fy_carrying *carrying)
 {
     struct stage *stage = carrying->stage;
     carrying->stage = NULL;
+    carrying->later = true;
     stage->carry.active = NULL;
     stage->carry.settled = true;
     carrying->connection->session->calls->decline(
@@ -397,10 +471,11 @@ go_on(struct fy_carrying *carrying)
     if (carrying->connection->carrying != carrying || carrying->asks) {
         return;
     }
+    if (!carrying->stage && !carrying->later) {
+        fail(carrying, "its command is gone");
+    }
     if (!carrying->answered && !carrying->failed) {
-        if (!carrying->stage) {
-            fail(carrying, "");
-        } else if (ask(carrying)) {
+        if (ask(carrying)) {
             return;
         } else {
             fail(carrying, "the connection broke");
@@ -482,6 +557,11 @@ fy_carry_wait(struct stage *stage, struct connection *connection)
     }
     stage->carry.connection = connection;
     stage->carry.settled = stage->carry.carried = false;
+    stage->carry.too_large = closure->bytes > connection->store_bytes;
+    if (connection->programs != FY_TOOLS_CARRY || stage->carry.too_large) {
+        stage->carry.settled = true;
+        return false;
+    }
     const char *identity = fy_gather_identity(stage->prepare.gather);
     char key[FY_CLOSURE_KEY_BYTES];
     fy_closure_key(closure, key);
@@ -535,11 +615,41 @@ fy_carry_learn(struct stage *stage, bool accepted)
         accepted && !stage->carry.carried ? FY_TOOL_SAME : FY_TOOL_CARRIED);
 }
 
+unsigned
+fy_carry_explain(const struct stage *stage, const char *why, char *out,
+                 size_t capacity)
+{
+    const char *cause = "";
+    unsigned hindrance = FY_STAGE_NONE;
+    if (stage->carry.too_large) {
+        cause = "its files do not fit into the store there";
+    } else if (stage->connection->programs == FY_TOOLS_CARRY) {
+        hindrance = fy_gather_hindrance(stage->prepare.gather, &cause);
+    }
+    (void)snprintf(out, capacity, "%.250s%s%.200s", why,
+                   *cause ? "; not sent: " : "", cause);
+    return hindrance ? hindrance : FY_STAGE_OTHER_TOOL;
+}
+
 void
 fy_carry_forget(struct stage *stage)
 {
     if (stage->carry.active) {
         stage->carry.active->stage = NULL;
         stage->carry.active = NULL;
+    }
+}
+
+void
+fy_carry_free(struct fy_session *session)
+{
+    for (unsigned i = 0; i < session->nconnections; i++) {
+        struct connection *connection = &session->connections[i];
+        while (connection->carrying) {
+            struct fy_carrying *carrying = connection->carrying;
+            connection->carrying = carrying->next;
+            fy_closure_free(carrying->closure);
+            free(carrying);
+        }
     }
 }

@@ -32,8 +32,9 @@ struct fy_session_options {
     const char *logins; /* for logins.h, copied; NULL: none are kept */
     bool force;         /* offload all that may be, not only what pays */
     bool whole_environment; /* send all variables, not only those declared */
-    bool same_tools; /* programs are not carried to hosts that have others */
-    bool record;     /* keep stages for fy_session_stage() */
+    /* Lines of settings (common/settings.h), until the start has returned; NULL: none. */
+    const char *tools, *store;
+    bool record; /* keep stages for fy_session_stage() */
 };
 
 /*

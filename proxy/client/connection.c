@@ -558,6 +558,23 @@ fy_connection_of(struct fy_session *session, const struct fy_mount *mount)
 
 /* ---- all of them -------------------------------------------------------------------- */
 
+/* Reads the settings of the host. Nothing is sent to this machine. */
+static void
+set_programs(const struct fy_session *session, struct connection *connection)
+{
+    const struct fy_session_options *options = &session->options;
+    const char *host = connection->place.host;
+    connection->programs =
+        fy_tools_setting(options->tools ? options->tools : "", host);
+    connection->store_bytes =
+        fy_store_setting(options->store ? options->store : "", host);
+    if (fy_place_is_near(&connection->place) ||
+        (connection->programs == FY_TOOLS_CARRY &&
+         connection->store_bytes == 0)) {
+        connection->programs = FY_TOOLS_SAME;
+    }
+}
+
 int
 fy_connections_new(struct fy_session *session)
 {
@@ -587,8 +604,27 @@ fy_connections_new(struct fy_session *session)
         fy_buffer_start(&name, connection->name, sizeof connection->name);
         fy_place_name(&connection->place, &name);
         fy_tools_load(session->logins, connection->name, &connection->tools);
+        set_programs(session, connection);
     }
     return 0;
+}
+
+enum fy_tools_setting
+fy_connections_programs(const struct fy_session *session,
+                        const struct fy_place *place)
+{
+    const struct connection *found = NULL;
+    for (unsigned i = 0; i < session->nconnections; i++) {
+        const struct connection *each = &session->connections[i];
+        if (place && !fy_place_same_host(&each->place, place)) {
+            continue;
+        }
+        if (found && found->programs != each->programs) {
+            return FY_TOOLS_CARRY;
+        }
+        found = each;
+    }
+    return found ? found->programs : FY_TOOLS_CARRY;
 }
 
 void

@@ -7,6 +7,7 @@
 #ifndef FERRY_PROXY_CLIENT_CONNECTION_H
 #define FERRY_PROXY_CLIENT_CONNECTION_H
 
+#include "common/settings.h"
 #include "proxy/client/session.h"
 #include "proxy/storage/logins.h"
 
@@ -62,7 +63,9 @@ struct connection {
     uint64_t received_bytes, sent_bytes, rtt_ns;
     uint64_t
         excess_ns; /* by which looks after effects were too long, summed up */
-    struct fy_tools_known tools;  /* as earlier runs found */
+    struct fy_tools_known tools; /* as earlier runs found */
+    enum fy_tools_setting programs;
+    uint64_t store_bytes;         /* limit of the store there */
     struct fy_carrying *carrying; /* carry.c: the first is under way */
 };
 
@@ -72,6 +75,10 @@ void fy_connections_flush(struct fy_session *session);
 void fy_connections_end(struct fy_session *session);
 void fy_connections_free(struct fy_session *session);
 
+/* Returns the setting that all connections of the place have (NULL: of the session); carry
+ * if they differ. */
+enum fy_tools_setting fy_connections_programs(const struct fy_session *session,
+                                              const struct fy_place *place);
 /* Of a mount; starts connecting if need be. */
 struct connection *fy_connection_of(struct fy_session *session,
                                     const struct fy_mount *mount);

@@ -247,20 +247,6 @@ add_runs(struct fy_gather *gather, const struct stage *stage)
            refuse(gather, FY_STAGE_OTHER_TOOL, "it runs too many programs", "");
 }
 
-/* Returns true if it runs, or a filter may run, on another machine. */
-static bool
-is_far(const struct stage *stage)
-{
-    if (stage->mount) {
-        return !fy_place_is_near(&stage->mount->place);
-    }
-    bool far = false;
-    for (unsigned i = 0; i < stage->session->nmounts; i++) {
-        far = far || !fy_place_is_near(&stage->session->mounts[i].place);
-    }
-    return far;
-}
-
 int
 fy_gather_new(const struct stage *stage, struct fy_gather **out)
 {
@@ -273,7 +259,13 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     gather->language = strdup(language ? language : "");
     fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
     gather->encoded = stage->invocation.encoded;
-    gather->carries = is_far(stage) && !stage->session->options.same_tools;
+    enum fy_tools_setting programs =
+        stage->connection
+            ? stage->connection->programs
+            : fy_connections_programs(
+                  stage->session, stage->mount ? &stage->mount->place : NULL);
+    gather->carries = programs == FY_TOOLS_CARRY;
+    gather->theirs = programs == FY_TOOLS_HOST;
     if (stage->connection || stage->session->nconnections == 1) {
         gather->known = stage->connection
                             ? stage->connection->tools
@@ -417,6 +409,13 @@ add_locales(struct fy_gather *gather)
         } else if (!none) {
             status = add_locale(gather, locale);
         }
+        if (status) {
+            gather->hindrance = FY_STAGE_OTHER_LOCALE;
+            fy_buffer_add(&gather->why, "the locale ");
+            fy_buffer_add(&gather->why, locale);
+            fy_buffer_add(&gather->why,
+                          " is not of UTF-8, has messages, or is too large");
+        }
     }
     return status;
 }
@@ -454,6 +453,7 @@ close_over(struct fy_gather *gather)
     gather->closure = calloc(1, sizeof *gather->closure);
     int status =
         !gather->closure || gather->library_path ? FY_ERR_UNSUPPORTED : 0;
+    gather->hindrance = FY_STAGE_OTHER_TOOL;
     if (!status) {
         status = fy_closure_add_program(gather->closure, gather->program,
                                         gather->loads_paths || gather->nloads,
@@ -484,14 +484,16 @@ close_over(struct fy_gather *gather)
     if (status) {
         fy_closure_free(gather->closure);
         gather->closure = NULL;
-        fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
+        fy_buffer_add(&gather->why, status == FY_ERR_OVERFLOW
+                                        ? "its files are more than 64 MiB"
+                                        : "");
     }
 }
 
 void
 fy_gather_run(struct fy_gather *gather)
 {
-    if (gather->reason) {
+    if (gather->reason || gather->theirs) {
         return;
     }
     if (getxattr(gather->program, "security.capability", NULL, 0) > 0) {
@@ -515,7 +517,7 @@ fy_gather_run(struct fy_gather *gather)
     /* A locale that is missing here is "C" here alone. */
     if (!fy_locales_fit((const char *const *)gather->locales, gather->encoded,
                         &gather->why)) {
-        gather->reason = FY_STAGE_OTHER_TOOL;
+        gather->reason = FY_STAGE_OTHER_LOCALE;
         return;
     }
     for (unsigned i = 0; i < gather->nruns; i++) {
@@ -545,6 +547,14 @@ fy_gather_run(struct fy_gather *gather)
         fy_tools_find(&gather->known, gather->identity) != FY_TOOL_SAME) {
         close_over(gather);
     }
+}
+
+unsigned
+fy_gather_hindrance(const struct fy_gather *gather, const char **out_why)
+{
+    bool hindered = gather && !gather->closure && *gather->text;
+    *out_why = hindered ? gather->text : "";
+    return hindered ? gather->hindrance : FY_STAGE_NONE;
 }
 
 struct fy_closure *

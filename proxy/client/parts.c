@@ -62,6 +62,9 @@ fy_parts_name(const struct stage *whole, char *out, size_t capacity)
         if (!named) {
             fy_buffer_add(&buffer, i ? ", " : "");
             fy_buffer_add(&buffer, part->connection->name);
+            fy_buffer_add(&buffer, part->connection->programs == FY_TOOLS_HOST
+                                       ? " with the host's program"
+                                       : "");
         }
     }
 }

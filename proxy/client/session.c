@@ -317,6 +317,7 @@ fy_session_free(struct fy_session *session)
     }
     fy_peer_free(session->peer);
     fy_holders_free(session->scan.holders);
+    fy_carry_free(session);
     fy_connections_free(session);
     free(session->logins);
     free(session->mounts);

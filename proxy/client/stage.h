@@ -166,6 +166,7 @@ struct stage_carry {
     struct connection *connection; /* that all of this is about */
     bool settled;                  /* it is known whether it must be carried */
     bool carried;   /* the request names all files of the program */
+    bool too_large; /* for the store */
     uint64_t bytes; /* that were sent for it */
 };
 
@@ -351,7 +352,13 @@ uint32_t fy_carry_rows(const struct fy_closure *closure,
                        struct fy_carried_file rows[FY_CLOSURE_MAX]);
 /* The host has accepted or refused the program. */
 void fy_carry_learn(struct stage *stage, bool accepted);
+/* Adds to a host's answer that it has another program why that of this machine was not sent, if
+ * it was to be; returns the reason. */
+unsigned fy_carry_explain(const struct stage *stage, const char *why, char *out,
+                          size_t capacity);
 void fy_carry_forget(struct stage *stage);
+/* Frees the programs that were to be sent, after the end of all connections. */
+void fy_carry_free(struct fy_session *session);
 
 /* ---- prepare.c */
 
@@ -456,7 +463,10 @@ struct fy_gather {
     struct fy_closure *closure;
     struct fy_tools_known known; /* at the host */
     bool carries;                /* it may be */
-    char **loads;                /* files that the annotation names for that */
+    bool theirs; /* the host's own program runs: none of these facts count */
+    /* Why there is no closure, if `carries': a reason, a clause in `text'. */
+    unsigned hindrance;
+    char **loads; /* files that the annotation names for that */
     size_t nloads;
     char *zone;     /* TZ; NULL: not set, or a path */
     char *language; /* LANGUAGE, or empty */
@@ -473,6 +483,10 @@ void fy_gather_run(struct fy_gather *gather);
 /* FY_STAGE_NONE: the stage may be asked for. */
 unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
 void fy_gather_free(struct fy_gather *gather);
+/* Returns the reason why the program cannot be sent to a host that has another, with a clause;
+ * FY_STAGE_NONE: it can, or need not. */
+unsigned fy_gather_hindrance(const struct fy_gather *gather,
+                             const char **out_why);
 /* All files of the program, borrowed; NULL: none are to be carried, or can be. */
 struct fy_closure *fy_gather_closure(const struct fy_gather *gather);
 const char *fy_gather_identity(const struct fy_gather *gather);

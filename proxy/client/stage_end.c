@@ -94,9 +94,13 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
     if (reason == FY_STAGE_NONE && stage->parts) {
         fy_parts_name(stage, record->placed, sizeof record->placed);
         record->report.placed = record->placed;
-    } else if (record->report.placed && stage->carry.carried) {
-        (void)snprintf(record->placed, sizeof record->placed, "%.490s, carried",
-                       stage->connection->name);
+    } else if (record->report.placed) {
+        (void)snprintf(record->placed, sizeof record->placed, "%.470s%s",
+                       stage->connection->name,
+                       stage->connection->programs == FY_TOOLS_HOST
+                           ? ", the host's program"
+                       : stage->carry.carried ? ", carried"
+                                              : "");
         record->report.placed = record->placed;
     }
     record->report.seconds = (double)(fy_clock_ns() - stage->began_ns) / 1e9;

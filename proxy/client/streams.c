@@ -213,6 +213,7 @@ out_response(struct exchange *exchange, int status,
         fy_input_want(stage);
         return;
     }
+    char text[512];
     const char *word = field(pairs, n, FY_FIELD_REASON);
     const char *why = field(pairs, n, FY_FIELD_WHY);
     unsigned reason =
@@ -224,6 +225,8 @@ out_response(struct exchange *exchange, int status,
     }
     if (reason == FY_STAGE_OTHER_TOOL) {
         fy_carry_learn(stage, false);
+        reason = fy_carry_explain(stage, why ? why : "", text, sizeof text);
+        why = text;
     }
     if (reason == FY_STAGE_OTHER_CONFIG && may_retry(stage)) {
         fy_stage_retry(stage);

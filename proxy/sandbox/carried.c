@@ -18,6 +18,7 @@
 #include "annotations/model/model.h"
 #include "common/kernel.h"
 #include "common/path.h"
+#include "common/settings.h"
 #include "common/whole.h"
 #include "proxy/sandbox/check.h"
 #include "proxy/storage/needs.h"

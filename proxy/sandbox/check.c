@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -595,24 +596,59 @@ fy_policy_has_tool(const struct fy_tool *tool)
     return false;
 }
 
+/* A wrapper that somebody gave a tool's name is not what the annotation speaks of; those of
+ * the system (zgrep, egrep) are. */
+static int
+check_wrapper(struct fy_check *check, const char *path)
+{
+    bool wraps = strchr(check->identity, '+') &&
+                 strncmp(path, "/usr/bin/", 9) != 0 &&
+                 strncmp(path, "/bin/", 5) != 0;
+    return wraps ? fy_check_refuse(check, FY_STAGE_OTHER_TOOL, path,
+                                   " is a script that is no part of the system",
+                                   NULL)
+                 : 0;
+}
+
+/* Finds this host's own program of that name. */
+static int
+find_theirs(struct fy_check *check, const char *path)
+{
+    char other[PATH_MAX], found[sizeof check->identity];
+    for (size_t i = 0; tool_path(path, i, other); i++) {
+        if (access(other, X_OK) == 0 &&
+            fy_tool_identity(other, found, sizeof found) == 0 &&
+            is_same_tool(check, other, found)) {
+            strcpy(check->identity, found);
+            strcpy(check->sandbox->program, other);
+            (void)snprintf(check->sandbox->home, sizeof check->sandbox->home,
+                           "%s", check->policy->home);
+            return check_wrapper(check, other);
+        }
+    }
+    return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, path,
+                           " is missing there", NULL);
+}
+
 static int
 check_tool(struct fy_check *check)
 {
-    char path[PATH_MAX], identity[512], other[PATH_MAX];
+    char path[PATH_MAX], other[PATH_MAX];
     const struct fy_tool *tool = &check->spec->tool;
+    char *identity = check->identity;
     if (!fy_check_text(&tool->path, path, sizeof path) || path[0] != '/' ||
-        !fy_check_text(&tool->identity, identity, sizeof identity) ||
+        !fy_check_text(&tool->identity, identity, sizeof check->identity) ||
         !*identity) {
         return fy_check_refuse(check, FY_STAGE_OTHER_TOOL,
                                "a malformed program", NULL, NULL);
     }
-    /* A wrapper that somebody gave a tool's name is not what the annotation
-     * speaks of; those of the system (zgrep, egrep) are. */
-    if (strchr(identity, '+') && strncmp(path, "/usr/bin/", 9) != 0 &&
-        strncmp(path, "/bin/", 5) != 0) {
-        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, path,
-                               " is a script that is no part of the system",
-                               NULL);
+    check->theirs = strcmp(identity, FY_TOOL_THEIRS) == 0;
+    if (check->theirs) {
+        return find_theirs(check, path);
+    }
+    int status = check_wrapper(check, path);
+    if (status) {
+        return status;
     }
     for (size_t i = 0; tool_path(path, i, other); i++) {
         if (is_same_tool(check, other, identity)) {
@@ -656,6 +692,16 @@ const char *const fy_locale_variables[FY_LOCALE_VARIABLES] = {
     "LC_IDENTIFICATION",
     "LANG"};
 
+static bool
+has_locale(const char *name)
+{
+    locale_t locale = newlocale(LC_ALL_MASK, name, (locale_t)0);
+    if (locale) {
+        freelocale(locale);
+    }
+    return locale;
+}
+
 /* Variables that change what the program is, and the locale. */
 static int
 check_environment(struct fy_check *check)
@@ -672,9 +718,13 @@ check_environment(struct fy_check *check)
         const char *name =
             i < FY_LOCALE_VARIABLES ? fy_locale_variables[i] : "LOCPATH";
         const char *value = fy_check_variable(spec, name);
+        if (check->theirs && i < FY_LOCALE_VARIABLES && *value &&
+            !has_locale(value)) {
+            continue; /* then it is "C", as for every login */
+        }
         if (strlen(value) > 120) {
-            return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, "an odd ", name,
-                                   NULL);
+            return fy_check_refuse(check, FY_STAGE_OTHER_LOCALE, "an odd ",
+                                   name, NULL);
         }
         if (*value) {
             (void)snprintf(texts[n], sizeof texts[n], "%s=%s", name, value);
@@ -688,7 +738,7 @@ check_environment(struct fy_check *check)
     fy_buffer_start(&buffer, said, sizeof said);
     if (!check->image && /* else it has the client's */
         !fy_locales_fit(environment, check->invocation->encoded, &buffer)) {
-        return fy_check_refuse(check, FY_STAGE_OTHER_TOOL, said, " there",
+        return fy_check_refuse(check, FY_STAGE_OTHER_LOCALE, said, " there",
                                NULL);
     }
     return 0;
@@ -760,6 +810,66 @@ check_config(struct fy_check *check, const char *path,
     return 0;
 }
 
+/* Writes the path of a file that this host's own program reads. */
+static bool
+expand_theirs(const struct fy_check *check, const char *text,
+              char out[PATH_MAX])
+{
+    const char *folder = "", *rest = text;
+    char name[64];
+    if (text[0] == '~') {
+        folder = check->policy->home;
+        rest = text + 1;
+    } else if (text[0] == '$') {
+        size_t n = strcspn(text, "/");
+        (void)snprintf(name, sizeof name, "%.*s", (int)n - 1, text + 1);
+        folder = fy_check_variable(check->spec, name);
+        rest = text + n;
+    }
+    int n = snprintf(out, PATH_MAX, "%s%s", folder, rest);
+    return (*folder || rest == text) && n > 0 && n < PATH_MAX && out[0] == '/';
+}
+
+/* Lets this host's own program read the files that the annotation names, as they are. */
+static int
+keep_theirs(struct fy_check *check)
+{
+    const char *const *at = check->invocation->configs;
+    for (; at && *at; at++) {
+        char path[PATH_MAX], other[PATH_MAX];
+        struct stat about;
+        bool in_root = false;
+        int fd = -1, status = 0;
+        if (!expand_theirs(check, *at, path)) {
+            continue;
+        }
+        for (size_t i = 0; !status && fd < 0 && tool_path(path, i, other);
+             i++) {
+            status = open_any(check, other, &in_root, &fd);
+            if (strncmp(path, "/usr/bin/", 9) != 0) {
+                break;
+            }
+        }
+        if (status || (fd >= 0 && fstat(fd, &about) != 0)) {
+            return fy_check_refuse(check, FY_STAGE_OTHER_CONFIG, path,
+                                   " cannot be looked at", NULL);
+        }
+        bool program = fd >= 0 && (about.st_mode & 0111);
+        if (fd < 0 || !S_ISREG(about.st_mode) || (in_root && !program)) {
+            if (fd >= 0) {
+                close(fd);
+            }
+            continue;
+        }
+        check->nprograms += program;
+        if (!fy_check_keep_file(check, fd, other)) {
+            return fy_check_refuse(check, FY_STAGE_OTHER_CONFIG,
+                                   "too many configuration files", NULL, NULL);
+        }
+    }
+    return 0;
+}
+
 static int
 check_configs(struct fy_check *check)
 {
@@ -788,6 +898,9 @@ check_configs(struct fy_check *check)
         names |= !status && strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
         names |= !status && strcmp(path, "/etc/group") == 0 ? 2u : 0u;
     }
+    if (!status && check->theirs) {
+        return keep_theirs(check);
+    }
     if (!status && fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
         names != 3) {
         return fy_check_refuse(check, FY_STAGE_OTHER_NAMES,
@@ -804,12 +917,11 @@ check_configs(struct fy_check *check)
 static bool
 is_to_be_filtered(const struct fy_check *check)
 {
-    const struct fy_bytes *identity = &check->spec->tool.identity;
     static const char native[] = "build-id:";
     return !fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
            check->policy->known_user &&
-           (memchr(identity->at, '+', identity->n) ||
-            strncmp(identity->at, native, sizeof native - 1) == 0);
+           (strchr(check->identity, '+') ||
+            strncmp(check->identity, native, sizeof native - 1) == 0);
 }
 
 /* What the stage's limits are here. Never above our own. */
@@ -975,8 +1087,7 @@ hold_namespace(struct fy_check *check, const struct fy_namespace *namespace)
 static bool
 is_script(const struct fy_check *check)
 {
-    const struct fy_bytes *identity = &check->spec->tool.identity;
-    return memchr(identity->at, '+', identity->n);
+    return strchr(check->identity, '+');
 }
 
 /* Whether what it executes may load code of the mounts: all but the system's programs,
@@ -1111,7 +1222,8 @@ check_absents(struct fy_check *check)
         .root = &check->on->root,
         .base = check->base,
         .program = check->sandbox->program,
-        .home = fy_check_variable(check->spec, "HOME"),
+        .home = check->theirs ? check->policy->home
+                              : fy_check_variable(check->spec, "HOME"),
         .seen = check->seen,
         .nseen = check->nseen,
         .image = check->image ? check->image_fd : -1};

@@ -25,6 +25,9 @@ struct fy_check {
     unsigned nseen;
     struct fy_seen *on;  /* the mount of `base' */
     char base[PATH_MAX]; /* folder of relative operands; "" when outside */
+    char identity[512];  /* of the program that is started */
+    bool
+        theirs; /* this host's own program and configuration, whatever they are */
     bool writes;
     struct {
         dev_t device;

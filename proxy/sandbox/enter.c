@@ -307,3 +307,9 @@ fy_sandbox_tmpdir(const struct fy_sandbox *sandbox)
 {
     return *sandbox->tmpdir ? sandbox->tmpdir : NULL;
 }
+
+const char *
+fy_sandbox_home(const struct fy_sandbox *sandbox)
+{
+    return *sandbox->home ? sandbox->home : NULL;
+}

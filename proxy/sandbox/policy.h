@@ -105,6 +105,7 @@ struct fy_sandbox {
     char libraries[4 * PATH_MAX]; /* folders of libraries, for that linker */
     char folder[PATH_MAX];        /* working folder inside */
     char tmpdir[PATH_MAX];        /* "" */
+    char home[PATH_MAX];          /* instead of the client's; "": that */
     bool has_space;
     int namespaces[FY_NAMESPACES]; /* -1: none; with has_space */
     int ruleset;                   /* -1: none */

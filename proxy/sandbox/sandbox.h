@@ -100,6 +100,8 @@ size_t fy_sandbox_linker(const struct fy_sandbox *sandbox, char *name,
 /* What TMPDIR has to be in the stage's environment: a private folder of this
  * host; NULL: leave it as the client has it. */
 const char *fy_sandbox_tmpdir(const struct fy_sandbox *sandbox);
+/* The stage's HOME, borrowed; NULL: the client's. */
+const char *fy_sandbox_home(const struct fy_sandbox *sandbox);
 
 /* ---- own.c: a process of the proxy's own that works on one folder -------------- */
 

@@ -5,15 +5,21 @@
  */
 #include "config.h"
 
+#include <endian.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "proxy/server/server.h"
+#include "proxy/storage/closure.h"
 #include "proxy/storage/store.h"
+#include "proxy/wire/compress.h"
 
 enum {
     HASH_BYTES = 32,
-    FILES_MAX = 4096, /* that a question names */
+    PIECE_BYTES = 1 << 20, /* that are decoded at once */
+    FILES_MAX = 4096,      /* that a question names */
 };
 
 /* Answers both: 200 with `lacks', or a refusal. */
@@ -22,7 +28,7 @@ struct carrying {
     int status; /* of the answer */
     unsigned reason;
     char why[512];
-    bool same;
+    bool same, packed;
     char lacks[FILES_MAX];
     size_t nlacks;
     size_t n;
@@ -34,6 +40,35 @@ refuse(struct carrying *out, int status, unsigned reason)
 {
     out->status = status;
     out->reason = reason;
+}
+
+/* Says why no program of the client runs on this processor and kernel; false: it may. */
+static bool
+is_other_machine(const struct fy_carry *carry, struct fy_buffer *why)
+{
+    struct utsname own;
+    unsigned major = 0, minor = 0, patch = 0;
+    char text[80];
+    if (uname(&own) != 0) {
+        return false;
+    }
+    if (carry->machine.n > 0 && strcmp(carry->machine.at, own.machine) != 0) {
+        (void)snprintf(text, sizeof text, "it is %.20s, and programs are for ",
+                       own.machine);
+        fy_buffer_add(why, text);
+        fy_buffer_add(why, carry->machine.at);
+        return true;
+    }
+    if (sscanf(own.release, "%u.%u.%u", &major, &minor, &patch) >= 2 &&
+        (major << 16 | (minor & 0xff) << 8 | (patch & 0xff)) < carry->kernel) {
+        (void)snprintf(text, sizeof text,
+                       "its kernel %.20s is older than %u.%u.%u", own.release,
+                       carry->kernel >> 16, carry->kernel >> 8 & 0xff,
+                       carry->kernel & 0xff);
+        fy_buffer_add(why, text);
+        return true;
+    }
+    return false;
 }
 
 static void
@@ -48,10 +83,16 @@ run_carry(struct fy_job *job)
         return;
     }
     out->same = fy_policy_has_tool(&carry.tool);
+    bool other = !out->same && is_other_machine(&carry, &why);
     struct fy_store *store =
-        out->same ? NULL : fy_policy_store(job->server->policy, &why);
+        out->same || other ? NULL : fy_policy_store(job->server->policy, &why);
+    if (store && carry.store_bytes) {
+        fy_store_limit(store, carry.store_bytes);
+    }
     if (carry.ncarried > FILES_MAX) {
         refuse(out, 400, FY_STAGE_REFUSED);
+    } else if (other) {
+        refuse(out, 409, FY_STAGE_OTHER_MACHINE);
     } else if (!out->same && !store) {
         refuse(out, 409, FY_STAGE_OTHER_TOOL);
     }
@@ -82,11 +123,46 @@ finish_carry(struct fy_job *job)
     free(out);
 }
 
+/* Decodes a file: 8 bytes of size, then a zstd frame. New; NULL: the bytes are none. */
+static char *
+unpack(const char *bytes, size_t n, size_t *out_n)
+{
+    struct fy_unsqueeze *unsqueeze = NULL;
+    uint64_t size = UINT64_MAX;
+    size_t at = sizeof size, used = 0, most = 0;
+    if (n >= sizeof size) {
+        memcpy(&size, bytes, sizeof size);
+        size = be64toh(size);
+    }
+    char *file = size <= FY_CLOSURE_MAX_BYTES ? malloc((size_t)size + 1) : NULL;
+    int status = file ? fy_unsqueeze_new(&unsqueeze) : FY_ERR_INVALID;
+    while (!status && (at < n || most > 0)) {
+        size_t piece = n - at < PIECE_BYTES ? n - at : PIECE_BYTES;
+        status = piece ? fy_unsqueeze_add(unsqueeze, bytes + at, piece) : 0;
+        at += piece;
+        do { /* a byte more than the file has is too many */
+            status = status ? status
+                            : fy_unsqueeze_take(unsqueeze, file + used,
+                                                (size_t)size + 1 - used, &most);
+            used += status ? 0 : most;
+        } while (!status && most > 0 && used <= size);
+        status = used > size ? FY_ERR_INVALID : status;
+    }
+    fy_unsqueeze_free(unsqueeze);
+    if (status || used != size) {
+        free(file);
+        return NULL;
+    }
+    *out_n = used;
+    return file;
+}
+
 /* The hash, then the bytes. */
 static void
 run_store(struct fy_job *job)
 {
     struct carrying *out = (struct carrying *)job;
+    char *file = NULL;
     struct fy_buffer why;
     fy_buffer_start(&why, out->why, sizeof out->why);
     struct fy_store *store = fy_policy_store(job->server->policy, &why);
@@ -96,9 +172,15 @@ run_store(struct fy_job *job)
         return;
     }
     if (out->n >= HASH_BYTES) {
-        status =
-            fy_store_put(store, (const unsigned char *)out->body,
-                         out->body + HASH_BYTES, out->n - HASH_BYTES, &why);
+        const char *bytes = out->body + HASH_BYTES;
+        size_t n = out->n - HASH_BYTES;
+        if (out->packed) {
+            bytes = file = unpack(bytes, n, &n);
+        }
+        status = bytes ? fy_store_put(store, (const unsigned char *)out->body,
+                                      bytes, n, &why)
+                       : FY_ERR_INVALID;
+        free(file);
     }
     if (status) {
         refuse(out, status == FY_ERR_INVALID ? 400 : 409, FY_STAGE_OTHER_TOOL);
@@ -128,6 +210,7 @@ start(struct fy_exchange *exchange, const char *bytes, size_t n,
                                    .run = run,
                                    .finish = finish};
         out->status = 200;
+        out->packed = exchange->kind == FY_EXCHANGE_STORE_ZSTD;
         out->n = n;
         memcpy(out->body, bytes, n);
     }

@@ -19,8 +19,8 @@
 enum {
     SMALL_BODY_BYTES =
         1 << 20, /* of a hello, a probe or a question about files */
-    STORED_BYTES = (48 << 20) + 32, /* of a file for the store, and the hash */
-    RECEIVING_BYTES = 64 << 20,     /* of all bodies that are not complete */
+    STORED_BYTES = (64 << 20) + 32, /* of a file for the store, and the hash */
+    RECEIVING_BYTES = 80 << 20,     /* of all bodies that are not complete */
     LAST_SIGNAL = 64,
 };
 
@@ -214,6 +214,14 @@ stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
     }
 }
 
+/* Returns true if the body is a file for the store. */
+static bool
+is_stored(const struct fy_exchange *exchange)
+{
+    return exchange->kind == FY_EXCHANGE_STORE ||
+           exchange->kind == FY_EXCHANGE_STORE_ZSTD;
+}
+
 static void
 post_data(struct fy_exchange *exchange, const char *bytes, size_t n)
 {
@@ -221,8 +229,7 @@ post_data(struct fy_exchange *exchange, const char *bytes, size_t n)
         return;
     }
     if (body_add(exchange, bytes, n,
-                 exchange->kind == FY_EXCHANGE_STORE ? STORED_BYTES
-                                                     : SMALL_BODY_BYTES)) {
+                 is_stored(exchange) ? STORED_BYTES : SMALL_BODY_BYTES)) {
         fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                            "the body is too large");
     } else {
@@ -276,8 +283,10 @@ on_request(void *context, int32_t stream, const char *method, const char *path,
         exchange->kind = FY_EXCHANGE_FILES;
     } else if (post && strcmp(path, FY_PATH_CARRY) == 0) {
         exchange->kind = FY_EXCHANGE_CARRY;
-    } else if (post && strcmp(path, FY_PATH_STORE) == 0) {
-        exchange->kind = FY_EXCHANGE_STORE;
+    } else if (post && (strcmp(path, FY_PATH_STORE) == 0 ||
+                        strcmp(path, FY_PATH_STORE_ZSTD) == 0)) {
+        exchange->kind = path[sizeof FY_PATH_STORE - 1] ? FY_EXCHANGE_STORE_ZSTD
+                                                        : FY_EXCHANGE_STORE;
         window = FY_SERVER_STORE_BYTES;
     } else {
         get(exchange, path);
@@ -301,8 +310,7 @@ on_data(void *context, int32_t stream, void *user, const void *bytes, size_t n)
         files_data(exchange, bytes, n);
     } else if (exchange->kind == FY_EXCHANGE_HELLO ||
                exchange->kind == FY_EXCHANGE_PROBE ||
-               exchange->kind == FY_EXCHANGE_CARRY ||
-               exchange->kind == FY_EXCHANGE_STORE) {
+               exchange->kind == FY_EXCHANGE_CARRY || is_stored(exchange)) {
         post_data(exchange, bytes, n);
     }
 }
@@ -343,7 +351,7 @@ on_end(void *context, int32_t stream, void *user,
         fy_server_probe(exchange, body, exchange->body_bytes);
     } else if (exchange->kind == FY_EXCHANGE_CARRY) {
         fy_server_carry(exchange, body, exchange->body_bytes);
-    } else if (exchange->kind == FY_EXCHANGE_STORE) {
+    } else if (is_stored(exchange)) {
         fy_server_store(exchange, body, exchange->body_bytes);
     }
 }

@@ -35,7 +35,7 @@ struct plan {
     struct fy_sandbox *sandbox;
     char **argv, **env;
     bool linked;               /* argv begins with a carried linker's words */
-    char *tmpdir, *search;     /* the entries of `env' that are ours */
+    char *tmpdir, *home;       /* the entries of `env' that are ours */
     struct fy_split_job split; /* copies 0: one process */
     int child[3];              /* what becomes fds 0-2; -1: closed */
     int terminal;              /* the stage's side of the pty, or -1 */
@@ -252,6 +252,28 @@ child(struct plan *plan)
 
 /* ---- its environment and its copies ------------------------------------------ */
 
+/* Replaces a variable ("NAME="), or adds a variable: the array has room for that. The entry is new
+ * in *out. NULL for `value' changes nothing. */
+static int
+set_variable(struct plan *plan, const char *name, const char *value, bool adds,
+             char **out)
+{
+    size_t n = strlen(name), at = 0;
+    while (plan->env[at] && strncmp(plan->env[at], name, n) != 0) {
+        at++;
+    }
+    if (!value || (!plan->env[at] && !adds)) {
+        return 0;
+    }
+    *out = malloc(n + strlen(value) + 1);
+    if (!*out) {
+        return FY_ERR_NOMEM;
+    }
+    (void)stpcpy(stpcpy(*out, name), value);
+    plan->env[at] = *out;
+    return 0;
+}
+
 /* The client's entries, as far as the sandbox takes them, but for the folder of
  * temporary files where the client's does not exist here, and for the linker's
  * search path: what that leads to on the client is what this host has without it
@@ -259,9 +281,8 @@ child(struct plan *plan)
 static int
 plan_environment(struct plan *plan)
 {
-    static const char name[] = "TMPDIR=", search[] = "LD_LIBRARY_PATH=";
-    const char *folder = fy_sandbox_tmpdir(plan->sandbox);
-    uint32_t n = plan->spec->envc, at = 0;
+    static const char search[] = "LD_LIBRARY_PATH=";
+    uint32_t n = plan->spec->envc;
     plan->env = strings(plan->spec->env, n);
     if (!plan->env) {
         return FY_ERR_NOMEM;
@@ -272,22 +293,13 @@ plan_environment(struct plan *plan)
             plan->env[kept++] = plan->env[i];
         }
     }
-    n = kept;
-    plan->env[n] = NULL;
-    if (!folder) {
-        return 0;
-    }
-    size_t bytes = sizeof name + strlen(folder);
-    plan->tmpdir = malloc(bytes);
-    if (!plan->tmpdir) {
-        return FY_ERR_NOMEM;
-    }
-    (void)snprintf(plan->tmpdir, bytes, "%s%s", name, folder);
-    while (at < n && strncmp(plan->env[at], name, sizeof name - 1) != 0) {
-        at++;
-    }
-    plan->env[at] = plan->tmpdir;
-    return 0;
+    plan->env[kept] = NULL;
+    return set_variable(plan, "TMPDIR=", fy_sandbox_tmpdir(plan->sandbox), true,
+                        &plan->tmpdir) ||
+                   set_variable(plan, "HOME=", fy_sandbox_home(plan->sandbox),
+                                false, &plan->home)
+               ? FY_ERR_NOMEM
+               : 0;
 }
 
 /* Puts the words of a carried linker before those of the stage. */
@@ -467,7 +479,7 @@ undo:;
     free(plan.argv);
     free(plan.env);
     free(plan.tmpdir);
-    free(plan.search);
+    free(plan.home);
     errno = error;
     return status;
 }

@@ -40,6 +40,7 @@ enum fy_exchange_kind {
     FY_EXCHANGE_FILES,
     FY_EXCHANGE_CARRY,
     FY_EXCHANGE_STORE,
+    FY_EXCHANGE_STORE_ZSTD,
 };
 
 /* One stream of the wire. */

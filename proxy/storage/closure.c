@@ -55,6 +55,8 @@ add(struct fy_closure *closure, const char *path, int fd,
     }
     file->bytes = (uint64_t)about->st_size;
     file->executes = (about->st_mode & 0111) != 0;
+    uint32_t kernel = fy_tool_kernel(fd, about);
+    closure->kernel = kernel > closure->kernel ? kernel : closure->kernel;
     closure->bytes += file->bytes;
     closure->n++;
     return 0;

@@ -17,7 +17,7 @@
 
 enum {
     FY_CLOSURE_MAX = 1024,           /* files */
-    FY_CLOSURE_MAX_BYTES = 48 << 20, /* of all */
+    FY_CLOSURE_MAX_BYTES = 64 << 20, /* of all */
 };
 
 struct fy_closure_file {
@@ -31,6 +31,8 @@ struct fy_closure {
     struct fy_closure_file files[FY_CLOSURE_MAX];
     unsigned n;
     uint64_t bytes;
+    uint32_t
+        kernel; /* the oldest that all run on: 65536 major + 256 minor + patch */
     unsigned users; /* beside the first */
 };
 

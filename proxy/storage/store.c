@@ -179,6 +179,14 @@ fy_store_open(const char *home, uint64_t limit_bytes, struct fy_buffer *why,
 }
 
 void
+fy_store_limit(struct fy_store *store, uint64_t bytes)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    store->limit_bytes = bytes;
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+void
 fy_store_close(struct fy_store *store)
 {
     if (!store) {
@@ -350,23 +358,23 @@ fy_store_put(struct fy_store *store, const unsigned char sha256[32],
         fy_buffer_add(why, "the bytes are not those that were named");
         return FY_ERR_INVALID;
     }
-    if (n > store->limit_bytes) {
-        fy_buffer_add(why, "the file is larger than the store");
-        return FY_ERR_OVERFLOW;
-    }
     name_of(sha256, name);
     (void)pthread_mutex_lock(&store->lock);
-    int status = 0;
-    restore(store);
-    if (!is_whole(store, name)) {
+    int status = n > store->limit_bytes ? FY_ERR_OVERFLOW : 0;
+    if (!status) {
+        restore(store);
+    }
+    if (!status && !is_whole(store, name)) {
         trim(store, n);
         status = write_file(store, name, bytes, n);
         store->bytes += status ? 0 : n;
     }
     (void)pthread_mutex_unlock(&store->lock);
     if (status) {
-        fy_buffer_add(why, "the store cannot be written to: ");
-        fy_buffer_add(why, strerrordesc_np(errno));
+        bool large = status == FY_ERR_OVERFLOW;
+        fy_buffer_add(why, large ? "the file is larger than the store"
+                                 : "the store cannot be written to: ");
+        fy_buffer_add(why, large ? "" : strerrordesc_np(errno));
     }
     return status;
 }

@@ -16,8 +16,6 @@
 #include "common/buffer.h"
 #include "common/status.h"
 
-#define FY_STORE_BYTES (UINT64_C(512) << 20) /* kept at most, by default */
-
 struct fy_store;
 
 /*
@@ -28,6 +26,8 @@ struct fy_store;
  */
 int fy_store_open(const char *home, uint64_t limit_bytes, struct fy_buffer *why,
                   struct fy_store **out) FY_MUST_CHECK;
+/* Sets the limit of the contents; the next file makes the oldest go. */
+void fy_store_limit(struct fy_store *store, uint64_t bytes);
 /* Removes the image. NULL: fine. */
 void fy_store_close(struct fy_store *store);
 

@@ -188,9 +188,20 @@ add_hex(struct fy_buffer *out, const unsigned char *bytes, size_t n)
     }
 }
 
-/* The GNU build-id among the notes at [at, at + n); 0 bytes: none. */
-static const unsigned char *
-find_build_id(const unsigned char *at, size_t n, size_t *out_bytes)
+enum {
+    NOTE_MAX_BYTES = 64,
+};
+
+/* A note of GNU's: the build-id, or the oldest kernel. */
+struct note {
+    unsigned type;
+    size_t least_bytes, bytes; /* bytes 0: not found */
+    unsigned char text[NOTE_MAX_BYTES];
+};
+
+/* Looks for the note at [at, at + n). */
+static void
+find_note(const unsigned char *at, size_t n, struct note *out)
 {
     while (n >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
@@ -199,45 +210,40 @@ find_build_id(const unsigned char *at, size_t n, size_t *out_bytes)
         uint64_t text = ((uint64_t)note.n_descsz + 3) & ~UINT64_C(3);
         uint64_t all = sizeof note + name + text;
         if (all > n) {
-            return NULL;
+            return;
         }
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            memcmp(at + sizeof note, "GNU", 4) == 0 && note.n_descsz >= 8 &&
-            note.n_descsz <= 64) {
-            *out_bytes = note.n_descsz;
-            return at + sizeof note + name;
+        if (note.n_type == out->type && note.n_namesz == 4 &&
+            memcmp(at + sizeof note, "GNU", 4) == 0 &&
+            note.n_descsz >= out->least_bytes &&
+            note.n_descsz <= NOTE_MAX_BYTES) {
+            out->bytes = note.n_descsz;
+            memcpy(out->text, at + sizeof note + name, out->bytes);
+            return;
         }
         at += all;
         n -= all;
     }
-    return NULL;
 }
 
-/* Adds the build-id among the notes of a segment, if there is one. */
+/* Looks for the note in a segment. */
 static int
-add_noted_id(int fd, const Elf64_Phdr *part, struct fy_buffer *out,
-             bool *out_found)
+read_notes(int fd, const Elf64_Phdr *part, struct note *out)
 {
     unsigned char *notes = malloc(part->p_filesz);
     if (!notes) {
         return FY_ERR_NOMEM;
     }
-    size_t id_bytes;
     int status = fy_read_whole_at(fd, part->p_offset, notes, part->p_filesz);
-    const unsigned char *id =
-        status ? NULL : find_build_id(notes, part->p_filesz, &id_bytes);
-    if (id) {
-        fy_buffer_add(out, "build-id:");
-        add_hex(out, id, id_bytes);
-        *out_found = true;
+    if (!status) {
+        find_note(notes, part->p_filesz, out);
     }
     free(notes);
     return status;
 }
 
-/* Adds the build-id of a file of n bytes, if it is ELF and has one. */
+/* Looks for the note in a file of n bytes, if that is ELF. */
 static int
-add_build_id(int fd, uint64_t n, struct fy_buffer *out, bool *out_found)
+read_note(int fd, uint64_t n, struct note *out)
 {
     Elf64_Ehdr head;
     if (n < sizeof head) {
@@ -250,7 +256,7 @@ add_build_id(int fd, uint64_t n, struct fy_buffer *out, bool *out_found)
         head.e_phentsize != sizeof(Elf64_Phdr)) {
         return status;
     }
-    for (unsigned i = 0; !status && !*out_found && i < head.e_phnum; i++) {
+    for (unsigned i = 0; !status && !out->bytes && i < head.e_phnum; i++) {
         Elf64_Phdr part;
         uint64_t at = head.e_phoff + (uint64_t)i * sizeof part;
         if (at < head.e_phoff || at > n || n - at < sizeof part) {
@@ -260,10 +266,25 @@ add_build_id(int fd, uint64_t n, struct fy_buffer *out, bool *out_found)
         if (!status && part.p_type == PT_NOTE && part.p_offset <= n &&
             part.p_filesz <= n - part.p_offset && part.p_filesz > 0 &&
             part.p_filesz <= NOTES_MAX_BYTES) {
-            status = add_noted_id(fd, &part, out, out_found);
+            status = read_notes(fd, &part, out);
         }
     }
     return status;
+}
+
+uint32_t
+fy_tool_kernel(int fd, const struct stat *about)
+{
+    struct note note = {.type = NT_GNU_ABI_TAG, .least_bytes = 16};
+    uint32_t words[4];
+    if (read_note(fd, (uint64_t)about->st_size, &note) || !note.bytes) {
+        return 0;
+    }
+    memcpy(words, note.text, sizeof words);
+    return words[0] != ELF_NOTE_OS_LINUX
+               ? 0
+               : (words[1] & 0xff) << 16 | (words[2] & 0xff) << 8 |
+                     (words[3] & 0xff);
 }
 
 /* SHA-256 of the n bytes of a file. */
@@ -326,8 +347,13 @@ static int
 identify_bytes(int fd, uint64_t n, const struct wish *wish,
                struct fy_buffer *out)
 {
-    bool found = false;
-    int status = wish->whole ? 0 : add_build_id(fd, n, out, &found);
+    struct note id = {.type = NT_GNU_BUILD_ID, .least_bytes = 8};
+    int status = wish->whole ? 0 : read_note(fd, n, &id);
+    bool found = id.bytes > 0;
+    if (found) {
+        fy_buffer_add(out, "build-id:");
+        add_hex(out, id.text, id.bytes);
+    }
     if (status || found) {
         return status;
     }

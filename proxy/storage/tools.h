@@ -66,6 +66,10 @@ bool fy_has_translations(const char *language);
 int fy_tool_hash(int fd, const struct stat *about,
                  unsigned char out[32]) FY_MUST_CHECK;
 
+/* Returns the oldest Linux that an open ELF file runs on, by the GNU ABI tag: 65536 major + 256
+ * minor + patch; 0: unknown. Any thread. */
+uint32_t fy_tool_kernel(int fd, const struct stat *about);
+
 /* Where a program that is installed below another prefix than /usr looks for a file of
  * /etc: PREFIX/etc/x for PREFIX/bin/program. False: nowhere else. */
 bool fy_tool_own_settings(const char *program, const char *path,

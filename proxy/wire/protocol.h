@@ -17,6 +17,7 @@
     X(FILES, "POST", "/files")                           \
     X(CARRY, "POST", "/carry")                           \
     X(STORE, "POST", "/store")                           \
+    X(STORE_ZSTD, "POST", "/store/zstd")                 \
     X(STDERR, "GET", "/stage/N/stderr")                  \
     X(SIGNAL, "GET", "/stage/N/signal?S")                \
     X(WINDOW, "GET", "/stage/N/window?rows=R&columns=C") \
@@ -38,12 +39,13 @@
     X(FEEDER, "ferry-feeder-ended", "trailer")         \
     X(RATE, "ferry-link-rate", "trailer")
 
-#define FY_PATH_HELLO "/hello"
-#define FY_PATH_PROBE "/probe"
-#define FY_PATH_STAGE "/stage"
-#define FY_PATH_FILES "/files"
-#define FY_PATH_CARRY "/carry"
-#define FY_PATH_STORE "/store"
+#define FY_PATH_HELLO      "/hello"
+#define FY_PATH_PROBE      "/probe"
+#define FY_PATH_STAGE      "/stage"
+#define FY_PATH_FILES      "/files"
+#define FY_PATH_CARRY      "/carry"
+#define FY_PATH_STORE      "/store"
+#define FY_PATH_STORE_ZSTD "/store/zstd"
 
 #define FY_FIELD_ENCODING      "ferry-encoding"
 #define FY_FIELD_REASON        "ferry-reason"

@@ -32,7 +32,9 @@
     X(LOST_LINK, "lost-link")       /* the connection broke; ran here */       \
     X(LIMITS, "limits")     /* resource limits; input that cannot be kept */   \
     X(DISABLED, "disabled") /* switched off, or session ending */              \
-    X(OTHER_VIEW, "other-view") /* it sees or may other things than ferry */
+    X(OTHER_VIEW, "other-view") /* it sees or may other things than ferry */   \
+    X(OTHER_LOCALE, "other-locale")   /* not there, and cannot be sent */      \
+    X(OTHER_MACHINE, "other-machine") /* processor or kernel */
 
 enum fy_stage_reason {
 #define FY_STAGE_REASON_ENUM(id, word) FY_STAGE_##id,

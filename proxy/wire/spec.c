@@ -83,6 +83,9 @@ static const struct fy_spec_field carry_fields[] = {
     M(fy_carry, "tool", true, tool, &tool_shape),
     A(fy_carry, "carried", FY_SPEC_MAPS, true, carried, ncarried,
       &carried_shape),
+    F(fy_carry, "machine", FY_SPEC_BYTES, false, machine),
+    N(fy_carry, "kernel", false, kernel, UINT32_MAX),
+    N(fy_carry, "store", false, store_bytes, UINT64_MAX),
 };
 SHAPE(carry, "carry", fy_carry);
 

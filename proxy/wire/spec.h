@@ -55,6 +55,8 @@ struct fy_tool {
     struct fy_bytes path;     /* of the program, as resolved on the client */
     struct fy_bytes identity; /* see tools.h of the proxy: build-id or hash */
 };
+/* An identity: the host's own program of that name, whatever it is. */
+#define FY_TOOL_THEIRS "any"
 
 struct fy_config_hash { /* an implicit input on the client */
     struct fy_bytes path;
@@ -152,6 +154,9 @@ struct fy_carry {
     struct fy_tool tool;
     struct fy_carried_file *carried; /* owned array */
     uint32_t ncarried;
+    struct fy_bytes machine; /* of uname(2) on the client; "": not said */
+    uint32_t kernel;      /* the oldest that the files run on; see closure.h */
+    uint64_t store_bytes; /* limit of the store; 0: the host's */
 };
 struct fy_carry_result {
     bool same;             /* the storage host has the very program */

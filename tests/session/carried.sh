@@ -68,7 +68,8 @@ run()
     host=$1 fault=$2
     shift 2
     case $host in other) at=$data ;; *) at=/srv ;; esac
-    (cd "$data" && "$build/ferry" run --no-discover $forced --device none \
+    # shellcheck disable=SC2086 # the words of an option, and of a launcher
+    (cd "$data" && ${within-} "$build/ferry" run --no-discover $forced --device none \
         --report="$dir/report" \
         --mount "$data=ssh://$host$at?ferry=$dir/there-$host&command=$build/tests/badlink/badlink%20$fault" \
         -- "$@")
@@ -138,6 +139,43 @@ equal "a mounted home: the files are those of a local run" "$(sort "$dir/out.hom
 equal "... where the command ran" "$(grep -c '"placed": "ssh://home, carried"' "$dir/report")" 1
 rm -rf "$data/.cache"
 
+# ---- locales that the host has not -------------------------------------------------------
+
+# The client's list of locales has one that the C library gives another name: as a folder, in an
+# archive of all, in one that is too large, and with an old set of characters.
+if localedef --help >/dev/null 2>&1 && cp -r /usr/lib/locale/C.utf8 "$dir/xx_XX.utf8" 2>/dev/null; then
+    mkdir -p "$dir/folder" "$dir/latin" "$dir/made/usr/lib/locale" "$dir/archive" "$dir/large"
+    cp -r "$dir/xx_XX.utf8" "$dir/folder"
+    cp -r "$dir/xx_XX.utf8" "$dir/latin/xx_XX"
+    localedef --prefix="$dir/made" --add-to-archive "$dir/xx_XX.utf8" >"$dir/err" 2>&1
+    for large in archive large; do
+        cp "$dir/made/usr/lib/locale/locale-archive" "$dir/$large"
+    done
+    truncate -s 33M "$dir/large/locale-archive"
+    while read -r folder name placed; do
+        printf '#!/bin/sh\nexec unshare -m sh -c '\''mount --bind %s /usr/lib/locale && exec "$@"'\'' sh "$@"\n' \
+            "$dir/$folder" >"$dir/within"
+        chmod 755 "$dir/within"
+        within=$dir/within
+        (cd "$data" && LC_ALL=$name "$within" wc -m utf8) >"$dir/out"
+        LC_ALL=$name run bare delay=0ms wc -m utf8 >"$dir/out.bare"
+        within=
+        equal "locale $name ($folder): characters" "$(cat "$dir/out.bare")" "$(cat "$dir/out")"
+        case $placed in
+        yes) equal "... by the client's files" "$(grep -c ', carried"' "$dir/report")" 1 ;;
+        no) equal "... where it ran, and it is said" \
+            "$(grep -c "other-locale.*the locale $name is not of UTF-8" "$dir/report")" 1 ;;
+        esac
+    done <<'END'
+folder xx_XX.UTF-8 yes
+archive xx_XX.utf8 yes
+large xx_XX.utf8 no
+latin xx_XX no
+END
+else
+    skip "locales that the host has not" "no localedef"
+fi
+
 # ---- the second time ----------------------------------------------------------------------
 
 run bare delay=0ms grep -c 7 f >/dev/null
@@ -172,6 +210,65 @@ equal "another user may write to the store: as local" "$(cat "$dir/out")" "$(gre
 equal "... where it runs, and it is said" \
     "$(grep -c 'other-tool.*can be changed by another user' "$dir/report")" 1
 chmod 700 "$root/root/.cache/ferry"
+
+# A disk without room, a limit of the user's, a home that nobody may write to or execute from.
+cc -shared -fPIC -O1 -o "$dir/wrong.so" "$srcdir/tests/session/wrong.c" 2>"$dir/err" || : >"$dir/wrong.so"
+while read -r how said; do
+    rm -rf "$dir/cache"/* "$root/root/.cache"
+    mkdir -p "$root/root/.cache"
+    case $how in
+    quota)
+        [ -s "$dir/wrong.so" ] || continue
+        cp "$dir/wrong.so" "$root/wrong.so"
+        sed 's|exec /opt|LD_PRELOAD=/wrong.so WRONG=quota &|' "$dir/there-bare" >"$dir/there-$how"
+        ;;
+    full) mounts="size=64k,mode=700 none $root/root/.cache" ;;
+    read-only) mounts="ro,mode=700 none $root/root" ;;
+    noexec) mounts="noexec,mode=700 none $root/root" ;;
+    esac
+    [ "$how" = quota ] ||
+        sed "s|cd $root|mount -t tmpfs -o $mounts \\&\\& &|" "$dir/there-bare" >"$dir/there-$how"
+    chmod 755 "$dir/there-$how"
+    run "$how" delay=0ms grep -c 7 f >"$dir/out" 2>&1
+    equal "$how: as local" "$(cat "$dir/out")" "$(grep -c 7 "$data/f")"
+    equal "$how: where it runs, and it is said" "$(grep -c "other-tool.*$said" "$dir/report")" 1
+done <<'END'
+quota store cannot be written to: Disk quota exceeded
+full store cannot be written to: No space left
+read-only .cache/ferry/store cannot be made: Read-only file system
+noexec .cache/ferry/store is on a file system that executes nothing
+END
+rm -f "$root/wrong.so"
+
+# Two clients at once, and files of another user with the right names.
+rm -rf "$dir/cache"/* "$root/root/.cache"
+for client in 1 2; do
+    (
+        export XDG_CACHE_HOME="$dir/cache/$client"
+        mkdir "$XDG_CACHE_HOME"
+        cd "$data" && "$build/ferry" run --no-discover --force --device none \
+            --report="$dir/report.$client" \
+            --mount "$data=ssh://bare/srv?ferry=$dir/there-bare&command=$build/tests/badlink/badlink%20delay=0ms" \
+            -- sh -c 'grep 7 f | sort | tail -n 1' >"$dir/out.$client" 2>&1
+    ) &
+    eval "client_$client=\$!"
+done
+# shellcheck disable=SC2154 # set by eval
+wait "$client_1" "$client_2"
+equal "two clients at once: their output" "$(cat "$dir/out.1" "$dir/out.2")" "9997
+9997"
+equal "... of carried programs" "$(cat "$dir/report.1" "$dir/report.2" | grep -o ', carried"' | wc -l)" 6
+for file in "$root/root/.cache/ferry/store"/*; do
+    echo planted >"$file.other"
+    mv "$file.other" "$file"
+    chmod 500 "$file"
+    chown 65534 "$file"
+done
+run bare delay=0ms grep -c 7 f >"$dir/out" 2>&1
+run bare delay=0ms grep -c 7 f >>"$dir/out" 2>&1
+equal "files of another user in the store are not run" "$(cat "$dir/out")" \
+    "$(grep -c 7 "$data/f" "$data/f" | cut -d : -f 2)"
+equal "... and are replaced" "$(grep -c ', carried"' "$dir/report")" 1
 
 # Cut at bytes all over what is sent: no file that is not whole is ever run.
 cuts=8
@@ -346,4 +443,45 @@ run other delay=0ms grep -c 7 f >"$dir/out" 2>&1
 equal "tools = same: nothing is carried" \
     "$(cat "$dir/out") $(grep -c 'other-tool' "$dir/report") $(grep -c ', carried' "$dir/report")" \
     "$(grep -c 7 "$data/f") 1 0"
+
+# The host's own programs, which are others: one is a script of the system.
+printf '#!/bin/sh\necho "theirs $*"\n' >"$dir/bin/wc"
+printf 'tools = same\ntools = host other elsewhere\n' >"$dir/config/ferry/ferry.conf"
+explained()
+{
+    forced="--force --explain"
+    run other delay=0ms "$@" 2>&1
+    forced=--force
+}
+explained sh -c 'grep 7 f | sort | wc -l' >"$dir/out"
+equal "tools = host: the host's program of that name" "$(head -n 1 "$dir/out")" "theirs -l"
+equal "... and each line says so" "$(grep -c "at ssh://other, the host's program" "$dir/out")" 3
+explained find d -type f -exec grep -c 7 {} + >"$dir/out"
+equal "... with the programs that it runs" "$(head -n 1 "$dir/out")" 57
+run other delay=0ms sed -i 's/^one$/1/' d/a/x
+equal "... with an effect" "$(head -n 1 "$data/d/a/x") $(grep -c "the host's program" "$dir/report")" "1 1"
+mv "$dir/bin/wc" "$dir/bin/gone"
+LC_ALL=xx_XX.UTF-8 run other delay=0ms sed -n 5p f >"$dir/out"
+equal "... in a locale that the host has not, as with ssh" \
+    "$(cat "$dir/out") $(grep -c "the host's program" "$dir/report")" "5 1"
+rm "$dir/bin/gone"
+
+# A store that is too small, and one that has room for a few programs.
+rm -rf "$dir/cache"/* "$dir/other/home/.cache"
+printf 'store = 100k\nstore = 8M other\n' >"$dir/config/ferry/ferry.conf"
+for command in "grep -c 7 f" "find d" "sed -n 5p f" "sort f" "env -u XDG_CONFIG_HOME git -C repo log" \
+    "head f"; do
+    run other delay=0ms sh -c "$command" >"$dir/err"
+    printf '%s\n' "$command $(grep -c ', carried"' "$dir/report")"
+done >"$dir/out"
+equal "store = 8M: all are carried" "$(grep -c ' 1$' "$dir/out")" "$(wc -l <"$dir/out")"
+kept=$(cat "$dir/other/home/.cache/ferry/store"/[0-9a-f]* | wc -c)
+[ "$kept" -le 8388608 ] && [ "$kept" -gt 4000000 ] && ok "... and no more is kept" ||
+    not_ok "... and no more is kept: $kept"
+printf 'store = 100k\n' >"$dir/config/ferry/ferry.conf"
+rm -rf "$dir/cache"/*
+run other delay=0ms grep -c 7 f >"$dir/out"
+equal "store = 100k: as local, and it is said" \
+    "$(cat "$dir/out") $(grep -c 'other-tool.*do not fit into the store there' "$dir/report")" \
+    "$(grep -c 7 "$data/f") 1"
 finish

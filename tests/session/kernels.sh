@@ -118,6 +118,22 @@ run preloads grep -c 7 f >"$work/out" 2>&1
 equal "a host that preloads: as local" "$(cat "$work/out")" "$(grep -c 7 "$data/f")"
 equal "... where it ran" "$(grep -c ', carried"' "$work/report")" 0
 
+# Another processor, and a kernel that the C library is too new for.
+if cc -shared -fPIC -O1 -o "$work/wrong.so" "$srcdir/tests/session/wrong.c" 2>"$work/err"; then
+    while read -r wrong said; do
+        sed "s|exec \"$work/confine\" spaceless / .*ferry}|LD_PRELOAD=$work/wrong.so WRONG=$wrong exec \"$build/ferry\"|" \
+            "$work/spaceless" >"$work/machine"
+        chmod 755 "$work/machine"
+        run machine grep -c 7 f >"$work/out" 2>&1
+        equal "uname $wrong: as local" "$(cat "$work/out")" "$(grep -c 7 "$data/f")"
+        equal "... where it ran, and it is said" \
+            "$(grep -c "other-machine.*$said" "$work/report")" 1
+    done <<END
+aarch64,6.1.0 it is aarch64, and programs are for $(uname -m)
+$(uname -m),2.4.9-x its kernel 2.4.9-x is older than [2-9]
+END
+fi
+
 # The client's path does not exist there.
 elsewhere=$work/elsewhere
 mkdir "$elsewhere"

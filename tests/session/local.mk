@@ -90,7 +90,7 @@ TESTS += tests/session/rights.py
 dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
 
-EXTRA_DIST += tests/session/rebuilt.py
+EXTRA_DIST += tests/session/rebuilt.py tests/session/wrong.c
 dist_check_SCRIPTS += tests/session/folders.sh
 TESTS += tests/session/folders.sh
 

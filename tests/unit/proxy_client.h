@@ -91,6 +91,7 @@ unsigned client_descendants(const struct client *client);
 extern struct double_rules {
     const char *refuse_tool; /* basename that the sandbox refuses, OTHER_TOOL */
     const char *tmpdir;      /* of every sandbox */
+    const char *home;        /* has the store; NULL: there is none */
 } double_rules;
 
 /* ---- what the tests share: one client, jobs that are static because the wire

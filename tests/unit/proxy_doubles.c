@@ -13,7 +13,9 @@
 
 #include "annotations/commands/command.h"
 #include "annotations/model/model.h"
+#include "common/settings.h"
 #include "proxy/sandbox/sandbox.h"
+#include "proxy/storage/store.h"
 #include "tests/patience.h"
 #include "tests/unit/proxy_client.h"
 
@@ -85,9 +87,15 @@ fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
 struct fy_store *
 fy_policy_store(struct fy_policy *policy, struct fy_buffer *why)
 {
+    static struct fy_store *store;
     (void)policy;
-    fy_buffer_add(why, "no store");
-    return NULL;
+    if (!double_rules.home) {
+        fy_buffer_add(why, "no store");
+    } else if (!store &&
+               fy_store_open(double_rules.home, FY_STORE_BYTES, why, &store)) {
+        store = NULL;
+    }
+    return store;
 }
 
 bool
@@ -270,4 +278,11 @@ fy_sandbox_tmpdir(const struct fy_sandbox *sandbox)
 {
     (void)sandbox;
     return double_rules.tmpdir;
+}
+
+const char *
+fy_sandbox_home(const struct fy_sandbox *sandbox)
+{
+    (void)sandbox;
+    return NULL;
 }

@@ -53,6 +53,15 @@ fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
     delayed_ns = delay_ns;
 }
 
+unsigned
+fy_carry_explain(const struct stage *of, const char *cause, char *out,
+                 size_t capacity)
+{
+    (void)of;
+    (void)snprintf(out, capacity, "%s", cause);
+    return FY_STAGE_OTHER_TOOL;
+}
+
 void
 fy_carry_learn(struct stage *of, bool accepted)
 {

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The requests of the wire to a real proxy: what is refused and with which
- * reason, limits, /hello, /probe, and nonsense.
+ * reason, limits, /hello, /probe, /carry, /store, and nonsense.
+ * Long because all requests share one client.
  */
 #include "config.h"
 
 #include <check.h>
 #include <dirent.h>
+#include <endian.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
 
+#include "common/sha256.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/proxy_client.h"
 #include "tests/unit/runner.h"
@@ -401,6 +406,118 @@ START_TEST(a_spec_may_be_larger_than_the_window)
 }
 END_TEST
 
+/* ---- files for the store -------------------------------------------------------------------- */
+
+/* Posts a file with the hash of `named', as it is or (size) packed; the status. */
+static int
+store(const char *named, const char *bytes, size_t n, const uint64_t *size)
+{
+    static char body[1 << 20];
+    static struct job job;
+    char *to = body + 32;
+    memset(&job, 0, sizeof job);
+    job.client = &shared;
+    job.stream = job.err_stream = -1;
+    fy_sha256_of(named, strlen(named), (unsigned char *)body);
+    if (size) {
+        uint64_t big = htobe64(*size);
+        memcpy(to, &big, sizeof big);
+        to += sizeof big;
+    }
+    memcpy(to, bytes, n);
+    return post(&job, size ? "/store/zstd" : "/store", body,
+                (size_t)(to - body) + n);
+}
+
+static unsigned
+count_stored(void)
+{
+    char path[PATH_MAX];
+    unsigned n = 0;
+    (void)snprintf(path, sizeof path, "%s/.cache/ferry/store", client_folder);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir)) {
+        n++;
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return n > 2 ? n - 2 : 0;
+}
+
+/* A client that sends other bytes than it named: nothing is kept. */
+START_TEST(only_named_files_are_kept)
+{
+    static char packed[1000], zeros[1 << 20], bomb[1 << 17];
+    static const char text[] = "the text of a file, of a file, of a file";
+    const uint64_t n = sizeof text - 1, less = n - 1, more = n + 1,
+                   most = (64 << 20) + 1, whole = sizeof zeros;
+    double_rules.home = client_folder;
+    (void)unsetenv("XDG_CACHE_HOME");
+    restart((struct fy_proxy_options){.stages_max = 10});
+    size_t packed_n = ZSTD_compress(packed, sizeof packed, text, n, 3);
+    size_t bomb_n = ZSTD_compress(bomb, sizeof bomb, zeros, sizeof zeros, 3);
+    ck_assert(!ZSTD_isError(packed_n) && !ZSTD_isError(bomb_n));
+    ck_assert_int_eq(store("another", text, n, NULL), 400);
+    ck_assert_int_eq(store("another", packed, packed_n, &n), 400);
+    ck_assert_int_eq(store(text, text, n - 1, NULL), 400);
+    ck_assert_int_eq(store(text, packed, packed_n, &less), 400);
+    ck_assert_int_eq(store(text, packed, packed_n, &more), 400);
+    ck_assert_int_eq(store(text, packed, packed_n, &most), 400);
+    ck_assert_int_eq(store(text, packed, packed_n - 3, &n), 400);
+    ck_assert_int_eq(store(text, packed, 0, &n), 400);
+    ck_assert_int_eq(store(text, text, n, &n), 400); /* no frame */
+    ck_assert_int_eq(store(text, bomb, bomb_n, &n), 400);
+    ck_assert_int_eq(store("another", bomb, bomb_n, &whole), 400);
+    ck_assert_uint_eq(count_stored(), 0);
+    ck_assert_int_eq(store(text, packed, packed_n, &n), 200);
+    ck_assert_uint_eq(count_stored(), 1);
+    ck_assert_int_eq(store("another", "another", 7, NULL), 200);
+    ck_assert_uint_eq(count_stored(), 2);
+    double_rules.home = NULL;
+}
+END_TEST
+
+/* A program that no processor or kernel of this machine runs is not asked for. */
+START_TEST(other_machines_are_told)
+{
+    struct utsname own;
+    static const unsigned kernels[] = {0x20600, 0xff0000, 0};
+    static const char *const machines[] = {NULL, NULL, "vax"};
+    static const char *const reasons[] = {"other-tool", "other-machine",
+                                          "other-machine"};
+    static struct job jobs[3];
+    ck_assert_int_eq(uname(&own), 0);
+    for (int i = 0; i < 3; i++) {
+        struct fy_carried_file file = {.path = {"/bin/x", 6}};
+        const char *machine = machines[i] ? machines[i] : own.machine;
+        struct fy_carry carry = {.tool = {{"/bin/x", 6}, {"none", 4}},
+                                 .carried = &file,
+                                 .ncarried = 1,
+                                 .kernel = kernels[i],
+                                 .machine = {machine, strlen(machine)}};
+        char *bytes;
+        size_t n;
+        ck_assert_int_eq(fy_carry_encode(&carry, &bytes, &n), 0);
+        jobs[i].client = &shared;
+        jobs[i].err_stream = jobs[i].small_stream = -1;
+        ck_assert_int_eq(fy_wire_request(shared.wire, "/carry", true, &jobs[i],
+                                         &jobs[i].stream),
+                         0);
+        ck_assert_int_eq(fy_wire_send(shared.wire, jobs[i].stream, bytes, n),
+                         0);
+        ck_assert_int_eq(fy_wire_finish(shared.wire, jobs[i].stream, NULL, 0),
+                         0);
+        ck_assert_int_eq(fy_wire_grant(shared.wire, jobs[i].stream, 1 << 16),
+                         0);
+        client_wait(&shared, &jobs[i].ended, 10);
+        ck_assert_int_eq(jobs[i].status, 409);
+        ck_assert_str_eq(jobs[i].reason, reasons[i]);
+        free(bytes);
+    }
+}
+END_TEST
+
 /* A hello and a probe have 1 MiB at most, which come in many frames. */
 START_TEST(small_bodies_are_limited)
 {
@@ -431,11 +548,11 @@ START_TEST(small_bodies_are_limited)
 }
 END_TEST
 
-/* 64 MiB of bodies that are not complete; their end gives them back. */
+/* 80 MiB of bodies that are not complete; their end gives them back. */
 START_TEST(all_bodies_together_are_limited)
 {
     enum {
-        JOBS = 9
+        JOBS = 11
     };
     static struct job jobs[JOBS], last;
     static char spec[FY_SPEC_MAX_BYTES];
@@ -490,6 +607,8 @@ main(void)
     tcase_add_test(stages, small_bodies_are_limited);
     tcase_add_test(stages, all_bodies_together_are_limited);
     tcase_add_test(stages, a_spec_may_be_larger_than_the_window);
+    tcase_add_test(stages, other_machines_are_told);
+    tcase_add_test(files, only_named_files_are_kept);
     tcase_add_test(files, probing);
     return run_suite(suite);
 }

@@ -1132,7 +1132,23 @@ START_TEST(test_tool)
     reset();
     spec.env[0] = bytes("LC_ALL=xx_XX.UTF-8");
     spec.envc = 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_LOCALE);
+    /* This host's own program, whatever it is: it takes that locale for "C". */
+    spec.tool.path = bytes("/opt/elsewhere/bin/cat");
+    spec.tool.identity = bytes(FY_TOOL_THEIRS);
+    argv[0] = bytes("cat");
+    invocation.encoded = true;
+    sandbox = accept();
+    ck_assert_str_eq(fy_sandbox_program(sandbox), "/usr/bin/cat");
+    ck_assert_ptr_nonnull(fy_sandbox_home(sandbox));
+    ck_assert_str_eq(inside(sandbox, "file"), "one\nexit 0");
+    spec.tool.path = bytes("/opt/elsewhere/bin/none-such");
+    argv[0] = bytes("none-such");
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    ck_assert_msg(strstr(why_text, "is missing there"), "%s", why_text);
+    reset();
+    program("/bin/cat");
+    spec.envc = 1;
     spec.env[0] = bytes("LC_ALL=C.UTF-8");
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     spec.env[0] = bytes("LD_PRELOAD=libx.so");
@@ -1587,8 +1603,8 @@ START_TEST(test_encodings)
     static const struct {
         const char *map;
         unsigned read, unread; /* why refused: words were read, or not */
-    } encodings[] = {{"GBK", FY_STAGE_OTHER_TOOL, FY_STAGE_NONE},
-                     {"SHIFT_JIS", FY_STAGE_OTHER_TOOL, FY_STAGE_NONE},
+    } encodings[] = {{"GBK", FY_STAGE_OTHER_LOCALE, FY_STAGE_NONE},
+                     {"SHIFT_JIS", FY_STAGE_OTHER_LOCALE, FY_STAGE_NONE},
                      {"ISO-8859-15", FY_STAGE_NONE, FY_STAGE_NONE},
                      {"UTF-8", FY_STAGE_NONE, FY_STAGE_NONE}};
     if (access("/usr/share/i18n/charmaps", F_OK) != 0) {

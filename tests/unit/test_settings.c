@@ -180,6 +180,61 @@ START_TEST(test_origin)
 }
 END_TEST
 
+/* A setting of hosts: the last line of the host, else the last one for all. */
+START_TEST(test_hosts)
+{
+    static const char *const bad_tools[] = {"carried", "car", "hosts nas", " ",
+                                            "nas carry"};
+    static const char *const bad_sizes[] = {"nas", "1.5G", "-1 nas", " 1G"};
+    struct fy_settings *settings = malloc(sizeof *settings);
+    char message[100], *tools = settings->tools, *store = settings->store;
+    struct fy_buffer why;
+    fy_settings_init(settings);
+    ck_assert_int_eq(fy_tools_setting(tools, "nas"), FY_TOOLS_CARRY);
+    ck_assert_uint_eq(fy_store_setting(store, "nas"), 512 << 20);
+    static const char *const lines[][2] = {{"tools", "host nas  box\tother"},
+                                           {"tools", "same"},
+                                           {"tools", "carry box"},
+                                           {"store", "1GiB nas"},
+                                           {"store", "64M"},
+                                           {"store", "0 box"}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        ck_assert_int_eq(fy_settings_set(settings, FY_SETTING_USER, lines[i][0],
+                                         lines[i][1], NULL),
+                         0);
+    }
+    ck_assert_int_eq(fy_tools_setting(tools, "nas"), FY_TOOLS_HOST);
+    ck_assert_int_eq(fy_tools_setting(tools, "other"), FY_TOOLS_HOST);
+    ck_assert_int_eq(fy_tools_setting(tools, "box"), FY_TOOLS_CARRY);
+    ck_assert_int_eq(fy_tools_setting(tools, "na"), FY_TOOLS_SAME);
+    ck_assert_int_eq(fy_tools_setting(tools, "nas2"), FY_TOOLS_SAME);
+    ck_assert_int_eq(fy_tools_setting(tools, ""), FY_TOOLS_SAME);
+    ck_assert_uint_eq(fy_store_setting(store, "nas"), 1 << 30);
+    ck_assert_uint_eq(fy_store_setting(store, "box"), 0);
+    ck_assert_uint_eq(fy_store_setting(store, "else"), 64 << 20);
+    for (size_t i = 0; i < sizeof bad_tools / sizeof *bad_tools; i++) {
+        fy_buffer_start(&why, message, sizeof message);
+        ck_assert_msg(fy_settings_set(settings, FY_SETTING_USER, "tools",
+                                      bad_tools[i], &why) == FY_ERR_INVALID,
+                      "%s", bad_tools[i]);
+        ck_assert_str_eq(message,
+                         "expected carry, same or host, and perhaps hosts");
+    }
+    for (size_t i = 0; i < sizeof bad_sizes / sizeof *bad_sizes; i++) {
+        ck_assert_msg(fy_settings_set(settings, FY_SETTING_USER, "store",
+                                      bad_sizes[i], NULL) == FY_ERR_INVALID,
+                      "%s", bad_sizes[i]);
+    }
+    char many[FY_SETTINGS_HOSTS_BYTES + 10] = "same ";
+    memset(many + 5, 'n', FY_SETTINGS_HOSTS_BYTES);
+    ck_assert_int_eq(
+        fy_settings_set(settings, FY_SETTING_USER, "tools", many, NULL),
+        FY_ERR_INVALID);
+    ck_assert_int_eq(fy_tools_setting(tools, "nas"), FY_TOOLS_HOST);
+    free(settings);
+}
+END_TEST
+
 START_TEST(test_buffer_bounds)
 {
     char text[8];
@@ -220,6 +275,7 @@ main(void)
     tcase_add_test(tests, test_decode_bad);
     tcase_add_test(tests, test_decode_lenient);
     tcase_add_test(tests, test_origin);
+    tcase_add_test(tests, test_hosts);
     tcase_add_test(tests, test_buffer_bounds);
     tcase_add_test(tests, test_words);
     suite_add_tcase(suite, tests);

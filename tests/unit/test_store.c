@@ -101,6 +101,56 @@ START_TEST(keeps_what_was_named)
 }
 END_TEST
 
+/* A clock that was wrong: what seems to be used in the future stays whole, and goes last. */
+START_TEST(takes_any_time)
+{
+    unsigned char hashes[3][32];
+    char text[3][400];
+    const time_t seconds[] = {4000000000, 0, 1000};
+    for (int i = 0; i < 3; i++) {
+        const struct timespec times[] = {{seconds[i], 0}, {seconds[i], 0}};
+        memset(text[i], 'a' + i, 399);
+        text[i][399] = '\0';
+        ck_assert_int_eq(put(text[i], hashes[i]), 0);
+        ck_assert_int_eq(
+            utimensat(AT_FDCWD, path_of(hashes[i], NULL), times, 0), 0);
+    }
+    ck_assert_int_eq(access(path_of(hashes[0], NULL), F_OK), 0);
+    ck_assert_int_eq(access(path_of(hashes[1], NULL), F_OK), -1);
+    ck_assert(fy_store_has(store, hashes[2]));
+    /* The file of a proxy that writes now, with a time that is no longer or not yet. */
+    int fd = open(path_of(NULL, "new-1-7"), O_WRONLY | O_CREAT, 0600);
+    const struct timespec later[] = {{4000000000, 0}, {4000000000, 0}};
+    ck_assert_int_eq(futimens(fd, later), 0);
+    close(fd);
+    struct fy_store *other;
+    ck_assert_int_eq(fy_store_open(home, 1000, &why, &other), 0);
+    ck_assert_int_eq(access(path_of(NULL, "new-1-7"), F_OK), 0);
+    fy_store_close(other);
+}
+END_TEST
+
+/* Another user's file of the name is no content, nor a folder. */
+START_TEST(believes_no_other_user)
+{
+    unsigned char hash[32];
+    ck_assert_int_eq(put("one", hash), 0);
+    if (geteuid() == 0) {
+        ck_assert_int_eq(chown(path_of(hash, NULL), 65534, 65534), 0);
+        ck_assert(!fy_store_has(store, hash));
+        ck_assert_int_eq(fy_store_show(store, "/usr/bin/x", hash),
+                         FY_ERR_NOENT);
+        ck_assert_int_eq(put("one", hash), 0);
+        ck_assert(fy_store_has(store, hash));
+    }
+    ck_assert_int_eq(unlink(path_of(hash, NULL)), 0);
+    ck_assert_int_eq(mkdir(path_of(hash, NULL), 0500), 0);
+    ck_assert(!fy_store_has(store, hash));
+    ck_assert_int_eq(put("one", hash), FY_ERR_IO);
+    ck_assert_int_eq(rmdir(path_of(hash, NULL)), 0);
+}
+END_TEST
+
 /* A file that was cut off, exchanged for a link or made writable is no content. */
 START_TEST(believes_only_its_own_files)
 {
@@ -151,6 +201,11 @@ START_TEST(lets_the_oldest_go)
     static char larger[1002];
     memset(larger, 'x', 1001);
     ck_assert_int_eq(put(larger, hashes[0]), FY_ERR_OVERFLOW);
+    /* With a lower limit only the next file fits. */
+    fy_store_limit(store, 300);
+    ck_assert_int_eq(put("two", hashes[1]), 0);
+    ck_assert(!fy_store_has(store, hashes[0]));
+    ck_assert(fy_store_has(store, hashes[1]));
 }
 END_TEST
 
@@ -236,6 +291,8 @@ START_TEST(closes_over_libraries)
     ck_assert(closure->files[0].executes);
     ck_assert_ptr_nonnull(find(closure, "/libc.so.6"));
     ck_assert_ptr_nonnull(find(closure, "/ld-linux-x86-64.so.2"));
+    ck_assert_uint_ge(closure->kernel, 0x20600); /* of libc */
+    ck_assert_uint_lt(closure->kernel, 0x70000);
     unsigned n = closure->n;
     fy_closure_key(closure, key[0]);
     ck_assert_int_eq(fy_closure_add_program(closure, "/bin/ls", true, &why), 0);
@@ -315,6 +372,8 @@ main(void)
     tcase_add_test(tests, keeps_what_was_named);
     tcase_add_test(tests, deleted_store_is_made_anew);
     tcase_add_test(tests, believes_only_its_own_files);
+    tcase_add_test(tests, takes_any_time);
+    tcase_add_test(tests, believes_no_other_user);
     tcase_add_test(tests, lets_the_oldest_go);
     tcase_add_test(tests, refuses_a_folder_of_others);
     tcase_add_test(tests, shows_files_at_their_paths);
