@@ -58,9 +58,16 @@ fill()
 }
 mkdir -p /run/sshd
 port=$((20000 + $$ % 20000))
-for _ in 1 2 3 4 5; do
-    port=$((port + 1))
-    cat >"$work/config" <<END
+# serve SFTP WORD...: starts a daemon at another port, by these words. In a bash within another one
+# no start-up file of root's is read, which may take longer than a login may.
+serve()
+{
+    sftp=$1
+    shift
+    [ -z "$daemon" ] || kill "$daemon"
+    for _ in 1 2 3 4 5; do
+        port=$((port + 1))
+        cat >"$work/config" <<END
 Port $port
 ListenAddress 127.0.0.1
 HostKey $work/host
@@ -69,22 +76,24 @@ PidFile none
 StrictModes no
 UsePAM no
 PermitRootLogin yes
-SetEnv PATH=$work/bin:/usr/bin:/bin
-Subsystem sftp $(command -v chroot) $jail $server
+SetEnv PATH=$work/bin:/usr/bin:/bin SHLVL=2
+Subsystem sftp $sftp
 END
-    "$(command -v sshd)" -D -e -f "$work/config" 2>"$work/sshd.log" &
-    daemon=$!
-    waited=0
-    until grep -q "Server listening" "$work/sshd.log" 2>/dev/null; do
-        kill -0 "$daemon" 2>/dev/null || break
-        waited=$((waited + 1))
-        [ $waited -lt "$(patient 600)" ] || break
-        sleep 0.1
+        "$@" "$(command -v sshd)" -D -e -f "$work/config" 2>"$work/sshd.log" &
+        daemon=$!
+        waited=0
+        until grep -q "Server listening" "$work/sshd.log" 2>/dev/null; do
+            kill -0 "$daemon" 2>/dev/null || break
+            waited=$((waited + 1))
+            [ $waited -lt "$(patient 600)" ] || break
+            sleep 0.1
+        done
+        kill -0 "$daemon" 2>/dev/null && return
+        daemon=
     done
-    kill -0 "$daemon" 2>/dev/null && break
-    daemon=
-done
-[ -n "$daemon" ] || skip_all "sshd does not start: $(tail -n 1 "$work/sshd.log")"
+    skip_all "sshd does not start: $(tail -n 1 "$work/sshd.log")"
+}
+serve "$(command -v chroot) $jail $server" env
 
 # The host's folder is old; a copy of it is mounted. What is changed by mistake stays in memory.
 old=/usr/share/common-licenses
@@ -132,4 +141,39 @@ mount --bind "$jail$data" "$data" 2>/dev/null && {
     equal "the folder itself, changed" "$(head -n 1 "$data/d/g") $(placed)" "1 changed 1"
     umount "$data"
 }
+umount "$work/point" || umount -l "$work/point"
+
+# Paths of a mount that are not the host's: of the home, or by links of the host.
+printf '#!/bin/sh\nmount --bind "%s" "$HOME" && exec "$@"\n' "$work/away" >"$work/at-home"
+chmod 755 "$work/at-home"
+mkdir -p "$work/away/sub/deep"
+ln -s away "$work/link"
+home=$(getent passwd root | cut -d : -f 6)
+if HOME=$home unshare -m "$work/at-home" true 2>"$work/err"; then
+    serve "$server" env "HOME=$home" unshare -m "$work/at-home"
+    lines=1
+    for path in "" sub ./sub/ "$home/sub" "$work/link/" "$work/link/sub"; do
+        case $path in
+        *sub*) there=$work/away/sub ;;
+        *) there=$work/away ;;
+        esac
+        seq $lines >"$there/g"
+        sshfs -p "$port" "root@127.0.0.1:$path" "$work/point" -o "$options,LogLevel=ERROR" \
+            2>"$work/mount.log" || not_ok "sshfs of '$path'"
+        equal "sshfs of '$path': read" "$(run grep -c . g) $(placed)" "$lines 1"
+        run sed -i 's/$/ changed/' g
+        equal "sshfs of '$path': changed" "$(tail -n 1 "$there/g") $(placed)" "$lines changed 1"
+        umount "$work/point" || umount -l "$work/point"
+        lines=$((lines + 1))
+    done
+    # The place is told, and the folder is reached by a link of the client.
+    ln -s point "$work/here"
+    sshfs -p "$port" "root@127.0.0.1:sub" "$work/point" -o "$options,LogLevel=ERROR" 2>"$work/mount.log"
+    place="ssh://root@127.0.0.1:$port/~/sub?option=$(echo "$options" | sed 's/,/\&option=/g')"
+    (cd "$work/here" && timeout "$limit" "$build/ferry" run --force --device none --no-discover \
+        --report="$work/report" --mount "$work/point=$place" -- sh -c "cat g; cat $work/here/g") >"$work/out"
+    equal "a place below ~, the working folder by a link" "$(cat "$work/out")" \
+        "$(cat "$work/away/sub/g" "$work/away/sub/g")"
+    equal "... where it ran" "$(placed)" 1
+fi
 finish
