@@ -29,15 +29,14 @@ git init -q "$data/repo" 2>/dev/null &&
 # other: each program has another build id.
 python3 "$srcdir/tests/session/rebuilt.py" "$dir/bin" grep sort uniq wc cat find sed gawk mawk tar \
     gzip ls git iconv head tail md5sum stat cut tr xz
+for program in "$dir/bin"/*; do
+    echo "$program $(readlink -f "$(command -v "${program##*/}")") none bind"
+done >"$dir/fstab"
 cat >"$dir/there-other" <<END
 #!/bin/sh
 unset XDG_CACHE_HOME
 HOME=$dir/other/home exec unshare -m sh -c '
-    for program in $dir/bin/*; do
-        target=\$(readlink -f "\$(command -v "\${program##*/}")")
-        mount --bind "\$program" "\$target"
-    done
-    exec "$build/ferry" "\$@"' sh "\$@"
+    mount --all --fstab "$dir/fstab" && exec "$build/ferry" "\$@"' sh "\$@"
 END
 # bare: ferry and its libraries, and nothing else; the data are at another path.
 root=$dir/bare
@@ -460,11 +459,9 @@ explained find d -type f -exec grep -c 7 {} + >"$dir/out"
 equal "... with the programs that it runs" "$(head -n 1 "$dir/out")" 57
 run other delay=0ms sed -i 's/^one$/1/' d/a/x
 equal "... with an effect" "$(head -n 1 "$data/d/a/x") $(grep -c "the host's program" "$dir/report")" "1 1"
-mv "$dir/bin/wc" "$dir/bin/gone"
 LC_ALL=xx_XX.UTF-8 run other delay=0ms sed -n 5p f >"$dir/out"
 equal "... in a locale that the host has not, as with ssh" \
     "$(cat "$dir/out") $(grep -c "the host's program" "$dir/report")" "5 1"
-rm "$dir/bin/gone"
 
 # A store that is too small, and one that has room for a few programs.
 rm -rf "$dir/cache"/* "$dir/other/home/.cache"
