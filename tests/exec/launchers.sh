@@ -18,8 +18,13 @@ export HOME XDG_CONFIG_HOME XDG_DATA_HOME
 # has PROGRAM: whether it is installed; tells when it is not.
 has()
 {
-    command -v "${1%% *}" >/dev/null && return
-    skip "${2:-$1}" "${1%% *} is not installed"
+    if ! command -v "${1%% *}" >/dev/null; then
+        skip "${2:-$1}" "${1%% *} is not installed"
+    elif [ "${1%% *}" = busybox ] && ! ldd "$(command -v busybox)" >/dev/null 2>&1; then
+        skip "${2:-$1}" "busybox is linked statically"
+    else
+        return 0
+    fi
     return 1
 }
 
