@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "proxy/files/message.h"
 
@@ -67,6 +68,26 @@ static void
 no_inode(struct fy_files_message *m)
 {
     m->attr.ino = turn % 2 ? 0 : UINT64_MAX;
+}
+
+static __thread bool unsaid; /* the message is not sent */
+
+/* The answer comes behind the notice of the old name, and before that of the new one, which
+ * is never sent. */
+static void
+late_renames(struct fy_files_message *m)
+{
+    unsaid = m->type == FY_FILES_CHANGED && (m->flags & FY_FILES_PRESENT) != 0;
+    if (m->type == FY_FILES_RENAME) {
+        (void)usleep(200000);
+    }
+}
+
+static void
+not_sent(struct fy_files_out *out, size_t at)
+{
+    out->n = unsaid ? at : out->n;
+    unsaid = false;
 }
 
 static void
@@ -246,6 +267,7 @@ static const struct lie {
     {"never-whole", never_whole, NULL, NULL},
     {"data", more_data, NULL, NULL},
     {"rows", rows_cut, NULL, NULL},
+    {"late-renames", late_renames, not_sent, NULL},
     {"silence", NULL, silence, NULL},
     {"length", NULL, length_huge, NULL},
     {"garbage", NULL, garbage, NULL},

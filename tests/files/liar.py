@@ -5,6 +5,7 @@ mount does not crash, and goes away when it is told to.
 
   liar.py [-o OPTION] [LIE...]    OPTION: of the mount, such as async"""
 import argparse
+import ctypes
 import os
 import re
 import shutil
@@ -39,7 +40,7 @@ VICTIMS = [
 ]
 
 # Lies that leave the connection up: no program waits for ever.
-ANSWERED = ("never-whole", "rows", "names", "same-names")
+ANSWERED = ("never-whole", "rows", "names", "same-names", "late-renames")
 
 
 def names():
@@ -84,9 +85,56 @@ def told(lie, options):
             judged(lie, mount)
 
 
+def exchanged(mount):
+    """Both files of an exchange are written to afterwards."""
+    paths = [mount.mnt + "/d/f2", mount.mnt + "/d/f3"]
+    files = [os.open(path, os.O_RDWR) for path in paths]
+    error = None
+    try:
+        if ctypes.CDLL(None).renameat2(-100, os.fsencode(paths[0]), -100, os.fsencode(paths[1]), 2):
+            error = "renameat2"
+        for fd, text in zip(files, (b"was f2", b"was f3")):
+            os.pwrite(fd, text, 10)
+            os.fsync(fd)
+    except OSError as caught:
+        error = caught
+    for fd in files:
+        os.close(fd)
+    found = []
+    for name in ("f3", "f2"):
+        with open(mount.export + "/d/" + name, "rb") as file:
+            found.append(file.read()[10:16])
+    tap.ok("both files of an exchange are written to", error is None and
+           found == [b"was f2", b"was f3"], "%s, %s" % (error, found))
+
+
+def renamed(mount):
+    """An open file is written to after its rename, also over another one and of a folder."""
+    for old, new in (("d/f2", "d/f4"), ("d/f3", "d/f4"), ("d", "e")):
+        path = "d/f4" if old == "d" else old
+        fd = os.open(os.path.join(mount.mnt, path), os.O_RDWR)
+        try:
+            os.rename(os.path.join(mount.mnt, old), os.path.join(mount.mnt, new))
+            os.pwrite(fd, b"written", 10)
+            os.fsync(fd)
+            error = None
+        except OSError as caught:
+            error = caught
+        os.close(fd)
+        path = os.path.join(mount.export, "e/f4" if old == "d" else new)
+        with open(path, "rb") as file:
+            written = file.read()[10:17]
+        tap.ok("%s is written to after it became %s" % (old, new),
+               error is None and written == b"written", "%s, %s" % (error, written))
+    os.rename(mount.export + "/e", mount.export + "/d")
+
+
 def judged(lie, mount):
     """What programs and the mount do with it."""
     fill(mount.export)
+    if lie == "late-renames":
+        exchanged(mount)
+        renamed(mount)
     victims = [subprocess.Popen(["sh", "-c", text.format(m=mount.mnt)],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL, start_new_session=True)

@@ -457,6 +457,28 @@ remove_folder(fuse_req_t request, fuse_ino_t parent, const char *name)
     remove_name(request, parent, name, FY_FILES_FOLDER);
 }
 
+/* Returns true if the kernel knows a node with these attributes that has lost all names. */
+static bool
+is_nameless(const struct fy_tree *tree, const struct fy_files_attr *attr)
+{
+    const struct fy_node *node = fy_tree_ino(tree, attr->ino);
+    return node && !node->names && node->lookups > 0 && fy_node_is(node, attr);
+}
+
+/* Gives the node with these attributes a name, which the kernel looks up at the next use. */
+static void
+name_again(struct fy_client *client, struct fy_node *folder,
+           struct fy_files_bytes name, const struct fy_files_attr *attr)
+{
+    int error;
+    struct fy_node *node = fy_told_name(client, folder, name, attr, FY_TOLD_OWN,
+                                        client->stamp, &error);
+    if (node) {
+        fy_told_stale(client, node);
+        fy_forget_name(client, folder, name, FY_NOTICE_EXPIRE, NULL);
+    }
+}
+
 /* The tree after a rename that the server has done. Notices of it may have come first. */
 static void
 move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
@@ -489,6 +511,17 @@ move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
         return;
     }
     struct fy_node *node = name ? name->node : NULL;
+    if (!name && (!target || lost->attr.ino == asked->length) &&
+        is_nameless(tree, &answer->attr)) {
+        /* A notice has removed the old name, and none has told of the new name. Both are
+         * looked up again, but the node keeps the new name for requests of open files. */
+        if (exchange && lost) {
+            name_again(client, from, asked->name, &lost->attr);
+        }
+        name_again(client, to, asked->other_name, &answer->attr);
+        from->folder->whole = to->folder->whole = false;
+        return;
+    }
     if (!node || node->attr.ino != answer->attr.ino ||
         fy_tree_rename(tree, name, to, asked->other_name, exchange)) {
         /* It is looked up: `name' may be new, or there is no memory. */
