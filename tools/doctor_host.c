@@ -32,7 +32,7 @@ enum {
     HEX_BYTES = 65,
     ANSWER_BYTES = 256 << 10,
     LOGIN_MS =
-        120000, /* until the first byte: somebody may be typing a password */
+        120000, /* until the first byte: the user may be typing a password */
     SILENCE_MS = 60000,
 };
 

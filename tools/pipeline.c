@@ -62,7 +62,7 @@ has_path(const struct fy_pipeline *pipeline, const char *path)
     return false;
 }
 
-/* Adds mounts that mountinfo names and nobody configured. */
+/* Adds mounts that mountinfo names and no setting or option does. */
 static void
 add_discovered(struct fy_pipeline *pipeline)
 {

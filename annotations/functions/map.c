@@ -456,7 +456,7 @@ check_all_written(struct fy_body *body)
     uint32_t index = body->unit->row.cuda_call;
     for (uint32_t i = index; i != FY_NIL; i = front->calls.row[i].next) {
         if (front->calls.row[i].kind != FY_CALL_MAP) {
-            return; /* nobody sees its results */
+            return; /* no later map or call reads its results */
         }
     }
     for (unsigned o = 0; o < body->noperands; o++) {

@@ -2,7 +2,7 @@
 /*
  * Hashes pages of the program, so that a page with the hash of the mirror's page need not
  * be sent again: for kernels and memory whose writes cannot be watched. XXH3-128 with a
- * secret of this process, so that nobody can make two pages of one hash.
+ * secret of this process, so that hostile data cannot have two pages of one hash.
  *
  * Any thread, one at a time for each struct; errno stays, no signal is raised.
  */

@@ -410,10 +410,10 @@ add_locales(struct fy_gather *gather)
         }
         if (status) {
             gather->hindrance = FY_STAGE_OTHER_LOCALE;
-            fy_buffer_add(&gather->why, "the locale ");
-            fy_buffer_add(&gather->why, locale);
-            fy_buffer_add(&gather->why,
-                          " is not of UTF-8, has messages, or is too large");
+            fy_buffer_printf(&gather->why,
+                             "the locale %s is not of UTF-8, has messages, or "
+                             "is too large",
+                             locale);
         }
     }
     return status;

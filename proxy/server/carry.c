@@ -48,24 +48,19 @@ is_other_machine(const struct fy_carry *carry, struct fy_buffer *why)
 {
     struct utsname own;
     unsigned major = 0, minor = 0, patch = 0;
-    char text[80];
     if (uname(&own) != 0) {
         return false;
     }
     if (carry->machine.n > 0 && strcmp(carry->machine.at, own.machine) != 0) {
-        (void)snprintf(text, sizeof text, "it is %.20s, and programs are for ",
-                       own.machine);
-        fy_buffer_add(why, text);
-        fy_buffer_add(why, carry->machine.at);
+        fy_buffer_printf(why, "it is %s, and programs are for %s", own.machine,
+                         carry->machine.at);
         return true;
     }
     if (sscanf(own.release, "%u.%u.%u", &major, &minor, &patch) >= 2 &&
         (major << 16 | (minor & 0xff) << 8 | (patch & 0xff)) < carry->kernel) {
-        (void)snprintf(text, sizeof text,
-                       "its kernel %.20s is older than %u.%u.%u", own.release,
-                       carry->kernel >> 16, carry->kernel >> 8 & 0xff,
-                       carry->kernel & 0xff);
-        fy_buffer_add(why, text);
+        fy_buffer_printf(why, "its kernel %s is older than %u.%u.%u",
+                         own.release, carry->kernel >> 16,
+                         carry->kernel >> 8 & 0xff, carry->kernel & 0xff);
         return true;
     }
     return false;

@@ -83,7 +83,7 @@ ended(struct fy_wire_stream *stream, const struct fy_wire_pair *pairs,
         wire->events.end(wire->context, stream->id, stream->user, pairs,
                          npairs);
     }
-    /* The server is done: nobody reads later bytes of the client. */
+    /* The server is done: this proxy drops later bytes of the client. */
     if (wire->role == FY_WIRE_CLIENT &&
         (stream->sending == FY_SENDING_BODY ||
          (stream->sending == FY_SENDING_REST && stream->queue.bytes))) {

@@ -3,8 +3,8 @@
  * Images of kernels on disk: one file each, named by a hash of its source. A
  * file is believed only when it is ours and says by its hash that it is whole;
  * it gets its name when it is complete. Whatever goes wrong, the kernel is just
- * compiled again. Whoever adds one drops images that nobody has used for long, and
- * the oldest ones of too many. Runs in host programs: no signal, no output, no
+ * compiled again. A process that adds an image drops those that were not used for
+ * long, and the oldest ones of too many. Runs in host programs: no signal, no output, no
  * errno.
  */
 #include "config.h"
@@ -77,7 +77,7 @@ hash_image(const void *image, size_t bytes, unsigned char *out)
     fy_sha256_end(&hash, out);
 }
 
-/* ---- images that nobody needs any more ---- */
+/* ---- unused images ---- */
 
 struct old_file {
     char name[2 * FY_KERNEL_KEY_BYTES + 1];
