@@ -278,6 +278,38 @@ START_TEST(test_writes_during_a_call)
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 2 * FY_PAGE_BYTES);
     host[FY_PAGE_BYTES * 5] = 1;
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
+    /* The old content comes back behind the call, which may have copied the other. */
+    host[FY_PAGE_BYTES * 9] = 3;
+    fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    hold.rows[0].placed = true;
+    host[FY_PAGE_BYTES * 9] = 4;
+    fy_memory_release(&memory, &hold, true);
+    host[FY_PAGE_BYTES * 9] = 3;
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
+    end();
+}
+END_TEST
+
+/* The gaps of a result are not in the mirror: its pages are stale. */
+START_TEST(test_gaps_of_results)
+{
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
+    const struct fy_view view = {.host = host,
+                                 .element_bytes = 1,
+                                 .access = FY_ACCESS_OUT,
+                                 .naxes = 2,
+                                 .extent = {FY_PAGE_BYTES / 2, PAGES},
+                                 .stride = {1, FY_PAGE_BYTES},
+                                 .lo = INT64_MIN,
+                                 .hi = INT64_MAX};
+    fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    ck_assert_uint_eq(hold.count, 1);
+    hold.rows[0].placed = true;
+    fy_memory_release(&memory, &hold, true);
+    const size_t span = BYTES - FY_PAGE_BYTES / 2;
+    ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
     end();
 }
 END_TEST
@@ -330,6 +362,7 @@ main(void)
     }
     tcase_add_loop_test(tcase, test_contents_are_compared, 0, 2);
     tcase_add_test(tcase, test_writes_during_a_call);
+    tcase_add_loop_test(tcase, test_gaps_of_results, watches ? 0 : 1, 2);
     suite_add_tcase(suite, tcase);
     if (!watches) {
         return run_suite(suite);
