@@ -336,7 +336,8 @@ class Rig:
             "PermitRootLogin prohibit-password", "UsePAM no", "UseDNS no",
             "PrintMotd no", "PrintLastLog no", "MaxSessions 100",
             "MaxStartups 100", "AcceptEnv LANG LC_* TZ",
-            "SetEnv PATH=%s:/usr/local/bin:/usr/bin:/bin" % self.build,
+            # SHLVL: bash reads no start-up file, which may take seconds.
+            "SetEnv PATH=%s:/usr/local/bin:/usr/bin:/bin SHLVL=2" % self.build,
             "Subsystem sftp internal-sftp")))
         self.must(host, "mount", "-t", "tmpfs", "-o", "mode=755", "fyrun",
                   "/run")

@@ -47,6 +47,8 @@ cat >/dev/null
 END
 chmod 755 "$work/bin/ferry"
 
+# In a bash within another one (SHLVL) no start-up file of root's is read, which may take
+# longer than a command waits for a login.
 port=$((20000 + $$ % 20000))
 tries=0
 : >"$work/sshd.log"
@@ -63,7 +65,7 @@ PidFile none
 StrictModes no
 UsePAM no
 PermitRootLogin yes
-SetEnv PATH=$work/bin:/usr/bin:/bin
+SetEnv PATH=$work/bin:/usr/bin:/bin SHLVL=2
 Subsystem sftp internal-sftp
 END
     "$(command -v sshd)" -D -e -f "$work/config" 2>"$work/sshd.log" &
@@ -377,6 +379,13 @@ equal "none when the login is over" \
     "$(cd "$point/late" && ls a a/b a/b/c hashes/7 | tr '\n' ' ')" \
     "a: b new  a/b: c new  a/b/c: new  hashes/7: new "
 
+# explained REPORT: where its commands ran, and why
+explained()
+{
+    grep -o '"argv": [^]]*\]\|"placed": "[^"]*"\|"why": "[^"]*"' "$1" |
+        sed 's/^/# /'
+}
+
 # Everything together, without any configuration: a script whose commands run
 # there and whose shell looks at what they did here at once.
 ferry=$(realpath "${FERRY_BUILDDIR:-.}")/ferry
@@ -420,6 +429,7 @@ END
     # One of a pipeline may complain after the last of it has printed.
     equal "... and what is said of them" "$(sort "$work/ferried.err")" \
         "$(sort "$work/plain.err")"
+    explained "$work/links.json"
     equal "... and what does not read them runs there" \
         "$(grep -o '"argv": \["find", "tree", "-type", "l"\][^}]*' \
             "$work/links.json" | grep -c 'placed": "ssh')" 1
@@ -447,6 +457,7 @@ fi
 mkdir "$root/tmp"
 (cd "$point/ferried" && TMPDIR=$point/tmp "$ferry" run --force \
     --report="$work/report.json" -- sh -c 'cat f | sort' >/dev/null 2>"$work/err")
+explained "$work/report.json"
 equal "with TMPDIR on the mount commands run there as well" \
     "$(grep -c '"placed": "ssh' "$work/report.json") $(cat "$work/err")" "2 "
 finish

@@ -465,20 +465,6 @@ is_nameless(const struct fy_tree *tree, const struct fy_files_attr *attr)
     return node && !node->names && node->lookups > 0 && fy_node_is(node, attr);
 }
 
-/* Gives the node with these attributes a name, which the kernel looks up at the next use. */
-static void
-name_again(struct fy_client *client, struct fy_node *folder,
-           struct fy_files_bytes name, const struct fy_files_attr *attr)
-{
-    int error;
-    struct fy_node *node = fy_told_name(client, folder, name, attr, FY_TOLD_OWN,
-                                        client->stamp, &error);
-    if (node) {
-        fy_told_stale(client, node);
-        fy_forget_name(client, folder, name, FY_NOTICE_EXPIRE, NULL);
-    }
-}
-
 /* The tree after a rename that the server has done. Notices of it may have come first. */
 static void
 move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
@@ -516,9 +502,9 @@ move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
         /* A notice has removed the old name, and none has told of the new name. Both are
          * looked up again, but the node keeps the new name for requests of open files. */
         if (exchange && lost) {
-            name_again(client, from, asked->name, &lost->attr);
+            fy_told_name_again(client, from, asked->name, &lost->attr);
         }
-        name_again(client, to, asked->other_name, &answer->attr);
+        fy_told_name_again(client, to, asked->other_name, &answer->attr);
         from->folder->whole = to->folder->whole = false;
         return;
     }

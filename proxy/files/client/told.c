@@ -236,6 +236,19 @@ fy_told_name(struct fy_client *client, struct fy_node *folder,
     return node;
 }
 
+void
+fy_told_name_again(struct fy_client *client, struct fy_node *folder,
+                   struct fy_files_bytes name, const struct fy_files_attr *attr)
+{
+    int error;
+    struct fy_node *node = fy_told_name(client, folder, name, attr, FY_TOLD_OWN,
+                                        client->stamp, &error);
+    if (node) {
+        fy_told_stale(client, node);
+        fy_forget_name(client, folder, name, FY_NOTICE_EXPIRE, NULL);
+    }
+}
+
 /* ---- replies ---------------------------------------------------------------------------------- */
 
 static uint32_t

@@ -34,6 +34,10 @@ struct fy_node *fy_told_name(struct fy_client *client, struct fy_node *folder,
                              struct fy_files_bytes name,
                              const struct fy_files_attr *attr, enum fy_told why,
                              uint64_t stamp, int *out_error);
+/* The name leads to the known node with these attributes; the kernel looks it up anew. */
+void fy_told_name_again(struct fy_client *client, struct fy_node *folder,
+                        struct fy_files_bytes name,
+                        const struct fy_files_attr *attr);
 /* Whether the name's file is being made (early.c). Notices of the name are looked at once
  * that is answered. ino: of its file; UINT64_MAX: nothing. */
 bool fy_told_expected(const struct fy_name *name, uint64_t ino);
