@@ -89,7 +89,6 @@ disconnect(struct connection *connection)
     connection->hello_used = 0;
     memset(&connection->hello, 0, sizeof connection->hello);
     memset(connection->proven, 0, sizeof connection->proven);
-    memset(connection->changed, 0, sizeof connection->changed);
     memset(connection->asked, 0, sizeof connection->asked);
 }
 

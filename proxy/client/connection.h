@@ -47,10 +47,8 @@ struct connection {
     size_t hello_used;
     struct fy_hello hello;      /* READY: points into hello_bytes */
     bool proven[FY_MAX_MOUNTS]; /* the mounts that show its files indeed */
-    bool changed
-        [FY_MAX_MOUNTS];       /* a stage with an effect has proved that anew */
-    bool asked[FY_MAX_MOUNTS]; /* the root was compared before */
-    bool broken;               /* to be given up at the end of this round */
+    bool asked[FY_MAX_MOUNTS];  /* the root was compared before */
+    bool broken;                /* to be given up at the end of this round */
     /* Its host has greeted before: what is sent before it does now is read by a
      * proxy. `waits': that went wrong, so the next connection greets first. `held':
      * nothing was sent early yet; a hello without a request gains nothing, and its

@@ -251,22 +251,26 @@ static bool
 can_change(const struct fy_mount *mount)
 {
     return strcmp(mount->type, "fuse.sshfs") == 0 &&
-           !(mount->traits & FY_MOUNT_MAPS_USERS);
+           !(mount->traits & (FY_MOUNT_MAPS_USERS | FY_MOUNT_READ_ONLY));
 }
 
 /*
- * Proves a mount's own folder. On NFS the proof has the numbers of the server. Of sshfs the
- * host knows names and times alone, which a copy of the folder has too (an sftp server that
- * has another root, say): before an `effect' the folder is given the owner that it has, and
- * the host looks for a status that was changed just now.
+ * Proves a mount's own folder. On NFS the proof has the numbers of the server. On sshfs there
+ * are names and times alone, and a copy has them too (an sftp server that has another root,
+ * say). So once in a mount's life, after the host has looked at the status of its folder and
+ * `refused', the folder is given the owner that it has, and the host must see a later status.
  */
 static int
-hash_root(const struct fy_mount *mount, bool effect, struct fy_config_hash *out)
+hash_root(const struct fy_mount *mount, const char *proofs, bool refused,
+          struct fy_config_hash *out)
 {
     struct stat about;
-    if (effect && can_change(mount) && stat(mount->path, &about) == 0 &&
-        chown(mount->path, about.st_uid, (gid_t)-1) == 0) {
-        out->changed = FY_CONFIG_JUST_NOW;
+    if (can_change(mount) && !fy_proof_known(proofs, mount)) {
+        bool changed = refused && stat(mount->path, &about) == 0 &&
+                       chown(mount->path, about.st_uid, (gid_t)-1) == 0;
+        out->changed = changed    ? FY_CONFIG_JUST_NOW
+                       : !refused ? FY_CONFIG_ALIKE
+                                  : 0;
     }
     if (mount->traits & FY_MOUNT_BY_NUMBER) {
         if (stat(mount->path, &about) != 0) {
@@ -305,7 +309,8 @@ run_before(struct fy_work *work)
             (void)fy_fresh_after(mount, root, NULL);
         }
         if (job->hash_root[i]) {
-            job->status = hash_root(mount, job->effect, &job->roots[i]);
+            job->status = hash_root(mount, job->session->logins,
+                                    job->refresh_root[i], &job->roots[i]);
         }
     }
     if (reads) {
@@ -358,10 +363,7 @@ add_caches(struct fy_job *job, const struct stage *stage)
         size_t at = (size_t)(mount - stage->session->mounts);
         job->quiet[i] = stage->session->quiet[at];
         /* Files of this machine are what they are. */
-        job->hash_root[i] = mount->type[0] != '\0' &&
-                            (!connection->proven[at] ||
-                             (stage->plan.effect && can_change(mount) &&
-                              !connection->changed[at]));
+        job->hash_root[i] = mount->type[0] != '\0' && !connection->proven[at];
         /* The root looked otherwise than at its host: perhaps sshfs's cache has
          * old names. */
         job->refresh_root[i] = job->hash_root[i] && connection->asked[at];
@@ -580,7 +582,7 @@ sort(void *list, size_t n, size_t bytes)
     }
 }
 
-/* The job takes what the proxy told. */
+/* The job takes the list of the proxy. */
 static void
 take_touched(struct fy_job *job, struct stage *stage)
 {

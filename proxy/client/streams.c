@@ -197,9 +197,10 @@ out_response(struct exchange *exchange, int status,
                     (size_t)(stage->plan.mounts[i] - stage->session->mounts);
                 stage->connection->proven[at] =
                     stage->connection->proven[at] || stage->prepare.hashed[i];
-                stage->connection->changed[at] =
-                    stage->connection->changed[at] ||
-                    (stage->prepare.hashed[i] && stage->plan.effect);
+                if (stage->prepare.hashed[i] && stage->prepare.retried) {
+                    fy_proof_keep(stage->session->logins,
+                                  stage->plan.mounts[i]);
+                }
             }
         }
         if (stage->client) {

@@ -30,7 +30,6 @@
 
 enum {
     LINKERS_MAX = 4,
-    JUST_NOW_S = 60, /* with a login in between */
 };
 
 int
@@ -760,17 +759,36 @@ fy_check_is_named(const struct fy_check *check, const char *path)
     return at && *at;
 }
 
-/* Returns false if the client sees another inode by that path, or has just changed the
- * status of another folder. */
+/* Returns false if the client sees another inode by that path, or has not changed the status
+ * of this folder since it was looked at, which is kept. */
 static bool
-is_same_folder(const struct stat *about, const struct fy_config_hash *config)
+is_same_folder(struct fy_policy *policy, const struct stat *about,
+               const struct fy_config_hash *config)
 {
-    if (!config->inode && config->changed == FY_CONFIG_JUST_NOW) {
-        time_t age = time(NULL) - about->st_ctim.tv_sec;
-        return age >= -1 && age <= JUST_NOW_S;
+    uint64_t changed = fy_config_changed(about);
+    if (config->inode) {
+        return about->st_ino == config->inode && changed == config->changed;
     }
-    return !config->inode || (about->st_ino == config->inode &&
-                              fy_config_changed(about) == config->changed);
+    if (config->changed == 0) {
+        return true;
+    }
+    bool later = false;
+    (void)pthread_mutex_lock(&policy->lock);
+    unsigned i = 0;
+    while (i < policy->nlooks && (policy->looks[i].device != about->st_dev ||
+                                  policy->looks[i].inode != about->st_ino)) {
+        i++;
+    }
+    if (config->changed == FY_CONFIG_JUST_NOW) {
+        later = i < policy->nlooks && changed > policy->looks[i].changed;
+    } else if (i < FY_MAX_LOOKS) {
+        policy->looks[i].device = about->st_dev;
+        policy->looks[i].inode = about->st_ino;
+        policy->looks[i].changed = changed;
+        policy->nlooks += i == policy->nlooks;
+    }
+    (void)pthread_mutex_unlock(&policy->lock);
+    return later;
 }
 
 /* One of them, of this path; *out_same when it is the client's. */
@@ -791,8 +809,8 @@ check_config(struct fy_check *check, const char *path,
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         status = fy_config_hash(link, here);
     }
-    bool same = !status && memcmp(here, config->sha256, sizeof here) == 0 &&
-                is_same_folder(&about, config);
+    bool same = is_same_folder(check->policy, &about, config) && !status &&
+                memcmp(here, config->sha256, sizeof here) == 0;
     /* Who knows it may read it; a program is what the annotation says that
      * the command starts. */
     bool program = (about.st_mode & 0111) != 0;

@@ -17,6 +17,7 @@ enum {
     FY_MAX_SEEN = FY_SPEC_MAX_MOUNTS + 1, /* mounts of one stage */
     FY_MAX_NAMESPACES = 64,
     FY_MAX_SYSTEM = 48,
+    FY_MAX_LOOKS = 64,
     FY_NAMESPACES = 4,
 };
 
@@ -94,6 +95,12 @@ struct fy_policy {
         uint64_t access;
     } system[FY_MAX_SYSTEM];
     unsigned nsystem;
+    struct {
+        dev_t device;
+        ino_t inode;
+        uint64_t changed;  /* ns, as they were looked at */
+    } looks[FY_MAX_LOOKS]; /* at mounts' own folders that have to be proved */
+    unsigned nlooks;
     struct fy_store *store; /* opened when it is first needed */
     bool store_placed;      /* the place of the image is chosen */
 };

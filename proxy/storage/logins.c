@@ -17,6 +17,8 @@
 
 #include "common/sha256.h"
 #include "common/whole.h"
+#include "proxy/wire/process.h"
+#include "proxy/wire/transport.h"
 
 enum {
     DIGEST_BYTES = 16,
@@ -37,6 +39,16 @@ path_of(const char *prefix, const char *host, char out[PATH_MAX])
     }
     int n = snprintf(out, PATH_MAX, "%s%s", prefix, name);
     return n > 0 && n < PATH_MAX;
+}
+
+static void
+write_small(const char *path, const char *text, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        (void)!write(fd, text, n);
+        (void)close(fd);
+    }
 }
 
 double
@@ -67,12 +79,64 @@ fy_login_keep(const char *prefix, const char *host, double seconds)
                      ms < 1            ? 1
                      : ms > LONGEST_MS ? (unsigned long)LONGEST_MS
                                        : (unsigned long)ms);
-    int fd = path_of(prefix, host, path)
-                 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)
-                 : -1;
+    if (path_of(prefix, host, path)) {
+        write_small(path, text, (size_t)n);
+    }
+}
+
+/* ---- proofs ------------------------------------------------------------------- */
+
+enum {
+    INSTANCE_BYTES = 128,
+};
+
+/* Finds the mount's file, and the text of it that stands for the process which serves the
+ * mount now; false: there is none. */
+static bool
+find_proof(const char *prefix, const struct fy_mount *mount,
+           char path[PATH_MAX], char instance[INSTANCE_BYTES])
+{
+    char pid[16], boot[48] = "";
+    size_t n = 0;
+    struct fy_process process = {0};
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    (void)snprintf(pid, sizeof pid, "%d", (int)mount->pid);
+    bool known = mount->pid > 0 && proc >= 0 && fd >= 0 &&
+                 fy_process_read(proc, pid, &process) &&
+                 !fy_read_most(fd, boot, sizeof boot - 1, &n);
+    if (proc >= 0) {
+        (void)close(proc);
+    }
     if (fd >= 0) {
-        (void)!write(fd, text, (size_t)n);
         (void)close(fd);
+    }
+    boot[strcspn(boot, "\n")] = '\0';
+    (void)snprintf(instance, INSTANCE_BYTES, "%s %llu %s", pid,
+                   (unsigned long long)process.start, boot);
+    return known && path_of(prefix, mount->path, path);
+}
+
+bool
+fy_proof_known(const char *prefix, const struct fy_mount *mount)
+{
+    char path[PATH_MAX], instance[INSTANCE_BYTES];
+    size_t n = 0;
+    char *text = find_proof(prefix, mount, path, instance)
+                     ? fy_read_file(path, INSTANCE_BYTES, &n)
+                     : NULL;
+    bool known =
+        text && n == strlen(instance) && memcmp(text, instance, n) == 0;
+    free(text);
+    return known;
+}
+
+void
+fy_proof_keep(const char *prefix, const struct fy_mount *mount)
+{
+    char path[PATH_MAX], instance[INSTANCE_BYTES];
+    if (find_proof(prefix, mount, path, instance)) {
+        write_small(path, instance, strlen(instance));
     }
 }
 

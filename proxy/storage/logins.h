@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the last login to each host took: one small file a host in the user's cache,
+ * Facts of each host, as how long the last login took: one small file in the user's cache,
  * which may be deleted at any time. A host with such a file has answered before, so
- * that what only reads is sent to it while ssh logs in. No files where `prefix' (the
+ * that commands which only read are sent to it while ssh logs in. No files where `prefix' (the
  * beginning of their paths) is NULL. Any thread.
  */
 #ifndef FERRY_PROXY_STORAGE_LOGINS_H
 #define FERRY_PROXY_STORAGE_LOGINS_H
 
+#include <stdbool.h>
+
+struct fy_mount;
+
 /* Seconds; 0: the host never answered, or its file cannot be used. */
 double fy_login_last(const char *prefix, const char *host);
 /* A file that cannot be written is left out. */
 void fy_login_keep(const char *prefix, const char *host, double seconds);
+
+/*
+ * Returns true if the folder of a mount of sshfs was proved since its process began: an sftp
+ * server leads to the same folders as long as it lives. False if that process is not known.
+ */
+bool fy_proof_known(const char *prefix, const struct fy_mount *mount);
+/* Keeps in a file that it was proved; a file that cannot be written is left out. */
+void fy_proof_keep(const char *prefix, const struct fy_mount *mount);
 
 /*
  * Programs of this host that the storage host has, too, or has all files of in the store.

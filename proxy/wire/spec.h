@@ -61,12 +61,14 @@ struct fy_config_hash { /* an implicit input on the client */
     struct fy_bytes path;
     unsigned char sha256[32]; /* all zero: does not exist there */
     /* The inode of a mount's own folder, and the time of status change in ns, if the
-     * mount shows the server's; 0: not known. Without an inode, `changed' is
-     * FY_CONFIG_JUST_NOW if the client has just changed the folder's status. */
+     * mount shows the server's; 0: not known. Without an inode, `changed' is 0 or one of
+     * the following, since copies have equal names and times. */
     uint64_t inode, changed;
 };
 enum {
-    FY_CONFIG_JUST_NOW = 1
+    /* The client has changed the folder's status since it was refused. */
+    FY_CONFIG_JUST_NOW = 1,
+    FY_CONFIG_ALIKE = 2, /* it can do so: the host refuses the first time */
 };
 
 enum fy_exported {
@@ -84,7 +86,7 @@ struct fy_carried_file {
 
 struct fy_mount_spec {
     struct fy_bytes mount; /* the client's mount point */
-    struct fy_bytes root;  /* what it is on the storage host */
+    struct fy_bytes root;  /* that folder on the storage host */
 };
 
 struct fy_stage_spec {
@@ -93,7 +95,7 @@ struct fy_stage_spec {
     uint32_t argc, envc;
     struct fy_bytes *argv, *env;  /* arrays are owned; env entries NAME=VALUE */
     struct fy_bytes mount;        /* the client's mount point */
-    struct fy_bytes root;         /* what it is on the storage host */
+    struct fy_bytes root;         /* that folder on the storage host */
     struct fy_mount_spec *mounts; /* further ones that it sees; owned array */
     uint32_t nmounts;
     struct fy_bytes cwd; /* as on the client, absolute */

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # build, work and limit are of common.sh
 # An sftp server whose root is not the host's: the path of the mount leads a login to another
-# folder, which has the same names and times. What a command changes is changed in the folder
-# that is mounted, and nothing else is.
+# folder, which has the same names and times. What a command reads and changes is read and changed
+# in the folder that is mounted, and nothing else is.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"
 [ "$(id -u)" -eq 0 ] || skip_all "not root"
 [ -w /dev/fuse ] || skip_all "no /dev/fuse"
@@ -122,8 +122,8 @@ equal "... and done in the folder that is mounted" "$(head -n 1 "$jail$data/BSD"
 equal "... alone" "$(head -n 1 "$data/BSD")" "$(cat "$work/first")"
 umount "$data"
 
-# The same names, one file more or none at all.
-for how in "touch $data/more" "rm -rf $data" "rm -rf $data; touch $data"; do
+# The same names and times, one file more or none at all.
+for how in true "touch $data/more" "rm -rf $data" "rm -rf $data; touch $data"; do
     fill mine yours
     sh -c "$how"
     equal "$how: as local" "$(run cat f)" mine
@@ -137,6 +137,9 @@ rm -rf "${data:?}"/*
 fill mine mine
 mount --bind "$jail$data" "$data" 2>/dev/null && {
     equal "the folder itself, read" "$(run cat f) $(placed)" "mine 1"
+    status=$(stat -c %z "$data")
+    equal "... and again" "$(run cat f) $(placed)" "mine 1"
+    equal "... without a change of its status" "$(stat -c %z "$data")" "$status"
     run sed -i 's/$/ changed/' d/g
     equal "the folder itself, changed" "$(head -n 1 "$data/d/g") $(placed)" "1 changed 1"
     umount "$data"

@@ -8,9 +8,11 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "proxy/client/cost.h"
 #include "proxy/storage/logins.h"
+#include "proxy/wire/transport.h"
 #include "tests/unit/runner.h"
 
 static const struct fy_cost_host lan = {.rtt_seconds = 0.5e-3,
@@ -177,6 +179,18 @@ START_TEST(test_logins)
     ck_assert(fy_login_last(prefix, "a") == 0);
     fy_login_keep(prefix, "a/../b", 0);
     ck_assert(fy_login_last(prefix, "a/../b") == 0.001);
+    /* What a process served says nothing of another one. */
+    struct fy_mount mount = {.path = "/mnt/data", .pid = getpid()};
+    ck_assert(!fy_proof_known(prefix, &mount));
+    fy_proof_keep(prefix, &mount);
+    ck_assert(fy_proof_known(prefix, &mount));
+    mount.pid = getppid();
+    ck_assert(!fy_proof_known(prefix, &mount));
+    mount = (struct fy_mount){.path = "/mnt/other", .pid = getpid()};
+    ck_assert(!fy_proof_known(prefix, &mount));
+    mount.pid = 0;
+    fy_proof_keep(prefix, &mount);
+    ck_assert(!fy_proof_known(prefix, &mount));
     (void)snprintf(command, sizeof command,
                    "for i in %s*; do echo word >$i; done", prefix);
     ck_assert_int_eq(system(command), 0);

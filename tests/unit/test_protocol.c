@@ -23,7 +23,7 @@
 enum {
     MAX_ROWS = 300,
     MAX_CELLS = 4,
-    CELL_BYTES = 200
+    CELL_BYTES = 256
 };
 
 /* A row of a table whose first cell is in `back quotes'. */
