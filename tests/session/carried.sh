@@ -190,7 +190,7 @@ equal "... and is filled again" "$(grep -c ', carried"' "$dir/report")" 1
 
 # What takes longer to send than the command takes locally is not waited for.
 rm -rf "$dir/cache"/* "${root:?}/root/.cache"
-seq 1000000 >"$data/some"
+seq 200000 >"$data/some"
 forced=--no-discover
 run bare delay=0ms grep -c 7 some >"$dir/out" 2>&1
 equal "a program that is not worth the wait: as local" "$(cat "$dir/out")" \
@@ -404,6 +404,58 @@ equal "ferry deploy beside another: it is said" \
 mv "$root/bin/rm.kept" "$root/bin/rm"
 "$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh" >"$dir/out" 2>"$dir/err"
 equal "ferry deploy --remove" "$? $(cat "$dir/err") $(find "$root/root/.cache" -type f)" "0  "
+# BusyBox alone, and no glibc where programs look for one, as on a host with musl.
+box=$dir/box
+mkdir -p "$box/opt" "$box/bin" "$box/etc" "$box/proc" "$box/dev" "$box/sys" "$box/tmp" "$box/old" "$box/srv"
+cat >"$dir/start.c" <<'END'
+#include <unistd.h>
+int main(int n, char **words)
+{
+    char *all[n + 6];
+    all[0] = "/opt/ld";
+    all[1] = "--library-path";
+    all[2] = "/opt";
+    all[3] = "--argv0";
+    all[4] = words[0];
+    all[5] = "/opt/busybox";
+    for (int i = 1; i <= n; i++)
+        all[i + 5] = words[i];
+    return execv(all[0], all) ? 127 : 0;
+}
+END
+if busybox=$(command -v busybox) && ldd "$busybox" >"$dir/libraries" 2>&1 &&
+    ${CC:-gcc} -static -o "$box/bin/sh" "$dir/start.c" 2>/dev/null; then
+    cp -L "$busybox" "$box/opt/"
+    for library in $(grep -o '/[^ ]*' "$dir/libraries"); do
+        cp -L "$library" "$box/opt/"
+    done
+    ln "$box/opt"/ld-linux-* "$box/opt/ld"
+    for program in $(busybox --list); do
+        ln "$box/bin/sh" "$box/bin/$program" 2>/dev/null
+    done
+    seq 9 >"$data/n"
+    sed "s|$root|$box|g" "$dir/ssh" >"$dir/ssh.box"
+    chmod 755 "$dir/ssh.box"
+    rm -rf "$dir/cache"/*
+    "$build/ferry" deploy "ssh://box/?command=$dir/ssh.box" >"$dir/out" 2>"$dir/err"
+    equal "BusyBox without glibc: ferry deploy" "$? $(cat "$dir/err")" "0 "
+    for line in 'grep -c 7 f' 'grep 7 f | sort -r | uniq | wc -l' 'tar cf - d | tar tf -' \
+        'git -C repo status --short' 'find d -type f -exec md5sum {} +'; do
+        (cd "$data" && sh -c "$line" >"$dir/plain" 2>&1
+            "$build/ferry" run --no-discover --force --device none --report="$dir/report" \
+                --mount "$data=ssh://box/srv?command=$dir/ssh.box" -- sh -c "$line") >"$dir/out" 2>&1
+        equal "... $line" "$(cat "$dir/out")" "$(cat "$dir/plain")"
+        equal "... runs there, all of it" "$(grep -c '"placed": "ssh://box, carried"' "$dir/report")" \
+            "$(grep -c '"argv"' "$dir/report")"
+    done
+    (cd "$data" && "$build/ferry" run --no-discover --force --device none --report="$dir/report" \
+        --mount "$data=ssh://box/srv?command=$dir/ssh.box" -- sed -i "s/^7$/sieben/" n)
+    equal "... an effect" "$? $(grep -c sieben "$data/n") $(grep -c '"placed": "ssh://box, carried"' "$dir/report")" "0 1 1"
+    "$build/ferry" deploy --remove "ssh://box/?command=$dir/ssh.box" >"$dir/out" 2>"$dir/err"
+    equal "... ferry deploy --remove" "$? $(cat "$dir/err") $(find "$box/root" -type f)" "0  "
+else
+    skip "BusyBox without glibc" "no busybox, or no static libc"
+fi
 # A login shell takes quotes and ! in its own way, csh even in single quotes.
 cat >"$dir/ssh.say" <<END
 #!/bin/sh
