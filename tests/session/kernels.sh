@@ -145,4 +145,26 @@ mount --bind "$data" "$elsewhere" 2>/dev/null && {
         "$(grep -c 'other-names.*makes no namespace' "$work/report")" 1
     umount "$elsewhere"
 }
+
+# ferry itself is copied to such hosts.
+for host in old flat spaceless; do
+    cat >"$work/ssh-$host" <<END
+#!/bin/sh
+for last; do :; done
+unset XDG_CACHE_HOME
+export HOME=$work/home-$host
+mkdir -p "\$HOME"
+exec "$work/confine" $host / sh -c "\$last"
+END
+    chmod 755 "$work/ssh-$host"
+    place="ssh://$host$data?command=$work/ssh-$host"
+    "$build/ferry" deploy "$place" >"$work/out" 2>"$work/err"
+    equal "$host: ferry deploy" "$? $(cat "$work/err")" "0 "
+    (cd "$data" && timeout "$limit" "$build/ferry" run --no-discover --force --device none \
+        --report="$work/report" --mount "$data=$place" -- sh -c 'grep 7 f | wc -l') >"$work/out" 2>&1
+    equal "... commands run there by the copy" \
+        "$(cat "$work/out") $(grep -c '"placed": "ssh://' "$work/report")" "$(grep -c 7 "$data/f") 2"
+    "$build/ferry" deploy --remove "$place" >"$work/out" 2>"$work/err"
+    equal "... ferry deploy --remove" "$? $(cat "$work/err") $(find "$work/home-$host" -type f)" "0  "
+done
 finish
