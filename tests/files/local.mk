@@ -12,6 +12,11 @@ tests_files_differ_SOURCES += tests/files/scripts_map.c tests/files/scripts_mode
 tests_files_differ_SOURCES += tests/files/scripts_name.c tests/files/scripts_users.c
 check_PROGRAMS += tests/files/fsx
 tests_files_fsx_SOURCES = tests/files/fsx.c
+# Preloaded by room.py: built without sanitizers.
+check_LTLIBRARIES += tests/files/odd.la
+tests_files_odd_la_SOURCES = tests/files/odd.c
+tests_files_odd_la_CFLAGS = -std=gnu11 -g -D_GNU_SOURCE $(FY_WARNINGS)
+tests_files_odd_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 # ferry, whose proxy lies to the mount.
 check_PROGRAMS += tests/files/liar
 tests_files_liar_SOURCES = tools/main.c tools/stack.c tests/files/liar.c
