@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define FY_SNAPSHOT_MAGIC   "ferrySNP"
-#define FY_SNAPSHOT_VERSION 1
+#define FY_SNAPSHOT_VERSION 2
 
 enum fy_snapshot_command_flag {
     FY_SNAPSHOT_STDIN = 1 << 0, /* may be a filter: a pipe on stdin counts */
@@ -33,6 +33,9 @@ struct fy_snapshot_mount {
     uint64_t device; /* st_dev of everything on it; 0: told by path alone */
     uint32_t path;   /* of the mount point, absolute, no trailing slash */
     uint32_t path_bytes;
+    uint32_t
+        control; /* path of the socket of a mount of ferry; 0: of another */
+    uint32_t reserved;
 };
 
 struct fy_snapshot {

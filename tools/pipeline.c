@@ -227,8 +227,13 @@ fy_pipeline_first(const struct fy_pipeline *pipeline,
 {
     char path[PATH_MAX];
     size_t n = 0;
-    if (!pipeline->session || !fy_path_search(command[0], path) ||
-        !is_program(path) || !is_annotated(pipeline->commands, path)) {
+    if (!pipeline->session) {
+        return NULL;
+    }
+    if (!fy_path_search(command[0], path) || !is_program(path) ||
+        !is_annotated(pipeline->commands, path)) {
+        fy_foresee_words(pipeline->mounts, pipeline->nmounts,
+                         (const char *const *)command);
         return NULL;
     }
     while (command[n]) {

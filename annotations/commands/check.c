@@ -35,6 +35,7 @@ const char *const fy_trait_words[FY_TRAITS] = {"owners",
                                                "lists",
                                                "loads paths",
                                                "status found",
+                                               "walks",
                                                "pure",
                                                "effect"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};

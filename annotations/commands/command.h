@@ -173,6 +173,7 @@ enum fy_trait {
     FY_TRAIT_LOADS_PATHS, /* libraries at run time by absolute paths, or none: a
                            * search path changes nothing */
     FY_TRAIT_STATUS_FOUND, /* of split parts: 0 if any part ended by 0, as grep */
+    FY_TRAIT_WALKS,        /* reads names and attributes, not contents */
     /* In a block; an invocation has `pure' and `effect'. */
     FY_TRAIT_PURE,
     FY_TRAIT_EFFECT,
@@ -252,6 +253,13 @@ int fy_invocation_parse(const struct fy_commands *commands, const char *name,
                         const char *const *argv, const char *const *environment,
                         struct fy_invocation *out,
                         struct fy_buffer *why) FY_MUST_CHECK;
+/* As fy_invocation_parse(), for a command that runs locally: a `never' does not count, and
+ * commands that it runs are not looked at. */
+int fy_invocation_parse_local(const struct fy_commands *commands,
+                              const char *name, const char *const *argv,
+                              const char *const *environment,
+                              struct fy_invocation *out,
+                              struct fy_buffer *why) FY_MUST_CHECK;
 /* The invocation as text, a statement of the language a line, for people and
  * tests. */
 void fy_invocation_dump(const struct fy_invocation *invocation,

@@ -281,7 +281,7 @@ describe(struct fy_match *match, struct fy_invocation *out)
                             NULL);
         status = FY_ERR_INVALID;
     }
-    if (status == FY_OK) {
+    if (status == FY_OK && !match->local) {
         status = fy_match_runs(match, out);
     }
     if (status != FY_OK) {
@@ -312,7 +312,8 @@ try_entry(struct fy_match *match, const struct fy_entry *entry,
             return FY_ERR_INVALID;
         }
     }
-    const struct fy_rule *never = first_rule(match, &match->block->nevers);
+    const struct fy_rule *never =
+        match->local ? NULL : first_rule(match, &match->block->nevers);
     if (never) {
         (void)fy_match_fail(match, WEIGHT_NEVER, never->text, NULL);
         return FY_ERR_UNSUPPORTED;
@@ -372,14 +373,25 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
                     const char *const *argv, const char *const *environment,
                     struct fy_invocation *out, struct fy_buffer *why)
 {
-    return fy_match_parse(commands, name, argv, environment, NULL, out, why);
+    return fy_match_parse(commands, name, argv, environment, NULL, false, out,
+                          why);
+}
+
+int
+fy_invocation_parse_local(const struct fy_commands *commands, const char *name,
+                          const char *const *argv,
+                          const char *const *environment,
+                          struct fy_invocation *out, struct fy_buffer *why)
+{
+    return fy_match_parse(commands, name, argv, environment, NULL, true, out,
+                          why);
 }
 
 int
 fy_match_parse(const struct fy_commands *commands, const char *name,
                const char *const *argv, const char *const *environment,
-               const struct fy_path_symbol *symbol, struct fy_invocation *out,
-               struct fy_buffer *why)
+               const struct fy_path_symbol *symbol, bool local,
+               struct fy_invocation *out, struct fy_buffer *why)
 {
     const struct fy_command *command = fy_command_find(commands, name);
     struct fy_failure failure = {0};
@@ -391,7 +403,8 @@ fy_match_parse(const struct fy_commands *commands, const char *name,
                              .times = times,
                              .given = small,
                              .commands = commands,
-                             .why = why};
+                             .why = why,
+                             .local = local};
     if (!command) {
         fy_buffer_add(why, "no annotation of that name");
         return FY_ERR_NOENT;

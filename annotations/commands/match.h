@@ -36,6 +36,7 @@ struct fy_match {
     const struct fy_commands *commands;
     struct fy_buffer *why;
     bool explained;               /* `why' has it */
+    bool local;                   /* of fy_invocation_parse_local() */
     const char *const *variables; /* of its first word's blocks */
 };
 
@@ -51,11 +52,11 @@ bool fy_match_arguments(struct fy_match *match);
 const struct fy_command *fy_command_find(const struct fy_commands *commands,
                                          const char *name);
 
-/* As fy_invocation_parse(). `symbol': of a command that another one runs, which
- * runs none itself; NULL: of none. */
+/* As fy_invocation_parse(), or (`local') fy_invocation_parse_local(). `symbol': of a
+ * command that another one runs, which runs none itself; NULL: of none. */
 int fy_match_parse(const struct fy_commands *commands, const char *name,
                    const char *const *argv, const char *const *environment,
-                   const struct fy_path_symbol *symbol,
+                   const struct fy_path_symbol *symbol, bool local,
                    struct fy_invocation *out,
                    struct fy_buffer *why) FY_MUST_CHECK;
 

@@ -388,9 +388,9 @@ parse_with(struct run *run, uint32_t paths)
         argv[n++] = run->symbol.word; /* its last words */
     }
     run->argv = argv;
-    int status =
-        fy_match_parse(match->commands, fy_path_name(words[0]), argv,
-                       match->environment, &run->symbol, &inner, match->why);
+    int status = fy_match_parse(match->commands, fy_path_name(words[0]), argv,
+                                match->environment, &run->symbol, false, &inner,
+                                match->why);
     if (status == FY_OK) {
         status = add_meaning(run, &inner);
         if (status == FY_OK && paths == 1) {

@@ -6,6 +6,10 @@
  * folder. What the stage changes is told by its host and made fresh like all else.
  * The folders of one depth are read together, then those of the next, as long as an
  * answer comes before the login ends.
+ *
+ * A command that runs locally on a mount of ferry: the mount is told of the operands that the
+ * annotation says are read, or of all words, and fetches them while the command starts
+ * (proxy/files/client/control.h). Nothing waits for a mount.
  */
 #include "config.h"
 
@@ -21,6 +25,10 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/path.h"
+#include "proxy/client/stage.h"
+#include "proxy/files/client/control.h"
+#include "proxy/storage/control.h"
 #include "proxy/storage/fresh.h"
 
 enum {
@@ -175,4 +183,187 @@ fy_fresh_ahead(const char *path, uint64_t trip_ns, uint64_t until_ns)
     }
     close(reading.top);
     (void)pthread_mutex_destroy(&reading.lock);
+}
+
+/* ---- commands that run locally ------------------------------------------------------------ */
+
+static const char *const lines[] = {
+    FY_FILES_CONTROL_WORDS,
+    FY_FILES_CONTROL_FILES,
+    FY_FILES_CONTROL_NAMES,
+    FY_FILES_CONTROL_TREES,
+};
+
+enum kind {
+    WORDS,
+    FILES,
+    NAMES,
+    TREES,
+};
+
+/* A request to a mount. */
+struct request {
+    char bytes[FY_FILES_CONTROL_LINE + FY_FILES_CONTROL_BLOCK];
+    size_t used, head; /* head: bytes before the first word */
+};
+
+static void
+add_text(struct request *request, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    if (n <= sizeof request->bytes - request->used) {
+        memcpy(request->bytes + request->used, text, n);
+        request->used += n;
+    }
+}
+
+static void
+begin(struct request *request, enum kind kind, const char *folder)
+{
+    request->used = (size_t)(stpcpy(stpcpy(request->bytes, lines[kind]), "\n") -
+                             request->bytes);
+    add_text(request, folder);
+    request->head = request->used;
+}
+
+static void
+tell(const struct request *request, const struct fy_mount *mount)
+{
+    if (request->used > request->head) {
+        fy_control_tell(mount->control, request->bytes, request->used);
+    }
+}
+
+/* Returns the kind of the operand; WORDS: it is not read. */
+static enum kind
+kind_of(const struct fy_invocation *invocation, const struct fy_use *use)
+{
+    if (use->is_stdin || use->access == FY_ACCESS_OUT ||
+        use->kind == FY_USE_FOLDER) {
+        return WORDS;
+    }
+    return fy_invocation_is(invocation, FY_TRAIT_WALKS) ? NAMES
+           : use->kind == FY_USE_TREE                   ? TREES
+                                                        : FILES;
+}
+
+static void
+tell_operands(struct request *request, const struct stage *stage,
+              const struct fy_invocation *invocation, const char *cwd,
+              const struct fy_mount *mount)
+{
+    for (enum kind kind = FILES; kind <= TREES; kind++) {
+        char base[PATH_MAX], path[PATH_MAX];
+        strcpy(base, cwd);
+        begin(request, kind, "/");
+        for (uint32_t i = 0; i < invocation->nuses; i++) {
+            const struct fy_use *use = &invocation->uses[i];
+            if (fy_path_join(base, stage->argv[use->arg] + use->offset, path)) {
+                continue;
+            }
+            if (use->kind == FY_USE_FOLDER) {
+                strcpy(base, path);
+            } else if (kind_of(invocation, use) == kind &&
+                       fy_path_is_beneath(path, mount->path)) {
+                add_text(request, path);
+            }
+        }
+        bool walks = fy_invocation_is(invocation, FY_TRAIT_WALKS);
+        if (kind == (walks ? NAMES : TREES) && invocation->reads_cwd &&
+            invocation->cwd_is_tree && fy_path_is_beneath(cwd, mount->path)) {
+            add_text(request, cwd);
+        }
+        tell(request, mount);
+    }
+}
+
+/* Words with the path, or from the working folder, where that is above the mount or below. */
+static void
+tell_words(struct request *request, const char *const *argv, const char *cwd,
+           const struct fy_mount *mount)
+{
+    size_t n = strcmp(cwd, "/") == 0 ? 0 : strlen(cwd);
+    bool below = fy_path_is_beneath(cwd, mount->path);
+    bool above = fy_path_is_beneath(mount->path, cwd);
+    begin(request, WORDS, cwd);
+    for (; argv[0] && argv[1]; argv++) {
+        if (below || strstr(argv[1], mount->path) ||
+            (above && strstr(argv[1], mount->path + n + 1))) {
+            add_text(request, argv[1]);
+        }
+    }
+    tell(request, mount);
+}
+
+/* Without asking a file system. False: it is not known. */
+static bool
+find_cwd(const struct stage *stage, char out[PATH_MAX])
+{
+    char link[32];
+    if (stage->facts.cwd[0]) {
+        strcpy(out, stage->facts.cwd);
+        return true;
+    }
+    (void)snprintf(link, sizeof link, "/proc/%d/cwd", stage->hello.pid);
+    ssize_t n = readlink(link, out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0 && out[0] == '/';
+}
+
+void
+fy_foresee_words(const struct fy_mount *mounts, unsigned nmounts,
+                 const char *const *argv)
+{
+    struct request *request = NULL;
+    char cwd[PATH_MAX];
+    for (unsigned i = 0; i < nmounts; i++) {
+        if (!(mounts[i].traits & FY_MOUNT_TOLD)) {
+            continue;
+        }
+        request = request ? request : malloc(sizeof *request);
+        if (!request || !getcwd(cwd, sizeof cwd)) {
+            break;
+        }
+        tell_words(request, argv, cwd, &mounts[i]);
+    }
+    free(request);
+}
+
+void
+fy_foresee(const struct stage *stage)
+{
+    const struct fy_session *session = stage->session;
+    const char *name = fy_path_name(stage->facts.path);
+    struct request *request = NULL;
+    struct fy_invocation found, *invocation = NULL;
+    char cwd[PATH_MAX];
+    for (unsigned i = 0; i < session->nmounts; i++) {
+        const struct fy_mount *mount = &session->mounts[i];
+        if (!(mount->traits & FY_MOUNT_TOLD)) {
+            continue;
+        }
+        if (!request) {
+            request = malloc(sizeof *request);
+            if (!request || !find_cwd(stage, cwd)) {
+                break;
+            }
+            struct fy_buffer none;
+            char text[8];
+            fy_buffer_start(&none, text, sizeof text);
+            invocation = fy_invocation_parse_local(
+                             session->options.commands, name, stage->argv,
+                             stage->env, &found, &none) == 0
+                             ? &found
+                             : NULL;
+        }
+        if (invocation) {
+            tell_operands(request, stage, invocation, cwd, mount);
+        } else {
+            tell_words(request, stage->argv, cwd, mount);
+        }
+    }
+    if (invocation) {
+        fy_invocation_clear(invocation);
+    }
+    free(request);
 }

@@ -57,6 +57,11 @@ const char *fy_session_snapshot(const struct fy_session *session);
 /* The unix socket that stubs are given. */
 const char *fy_session_socket(const struct fy_session *session);
 
+/* Tells mounts of ferry the words of a command that is about to run locally, which may name
+ * files. Does not wait. */
+void fy_foresee_words(const struct fy_mount *mounts, unsigned nmounts,
+                      const char *const *argv);
+
 /*
  * Ends it: stages that still run (background jobs) go on being served until
  * they end when `linger', else they are cancelled. Then connections are closed

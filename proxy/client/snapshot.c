@@ -74,6 +74,9 @@ fill(const struct fy_session *session, struct block *block)
         mount.device = session->mounts[i].device;
         mount.path = put_text(block, session->mounts[i].path);
         mount.path_bytes = (uint32_t)strlen(session->mounts[i].path);
+        mount.control = session->mounts[i].control[0]
+                            ? put_text(block, session->mounts[i].control)
+                            : 0;
         if (block->bytes) {
             memcpy(block->bytes + head.mounts + i * sizeof mount, &mount,
                    sizeof mount);

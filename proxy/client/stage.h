@@ -257,6 +257,11 @@ void fy_stage_finish(struct stage *stage);
 /* Runs the original again, and skips the delivered bytes. */
 void fy_stage_repeat(struct stage *stage, unsigned reason, const char *why);
 
+/* ---- ahead.c */
+
+/* Tells mounts of ferry the operands of a command that is about to run locally. */
+void fy_foresee(const struct stage *stage);
+
 /* ---- stage_parts.c */
 
 /* Makes parts of a stage whose operands lie on several hosts. FY_STAGE_NONE:

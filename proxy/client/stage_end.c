@@ -165,6 +165,9 @@ fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
              fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
     if (stage->client) {
+        if (reason != FY_STAGE_OTHER_VIEW) {
+            fy_foresee(stage);
+        }
         fy_stub_client_send(stage->client, FY_STUB_EXEC, NULL, 0);
     }
     fy_stage_finish(stage);

@@ -31,15 +31,15 @@ failed(int status, const char *what, struct fy_buffer *why)
 
 /* -1: errno. */
 static int
-connect_to(const char *path)
+connect_to(const char *path, int flags)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) {
-        errno = ENAMETOOLONG;
+    if (!*path || strlen(path) >= sizeof address.sun_path) {
+        errno = EINVAL;
         return -1;
     }
     strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     if (fd >= 0 &&
         connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         int saved = errno;
@@ -111,7 +111,7 @@ fy_control_ask(const char *path, const char *request, unsigned patience_ms,
     char line[256];
     int n = snprintf(line, sizeof line, "%s\n", request);
     char *answer = malloc(ANSWER_BYTES);
-    int fd = answer && n < (int)sizeof line ? connect_to(path) : -1;
+    int fd = answer && n < (int)sizeof line ? connect_to(path, 0) : -1;
     int status = fd < 0 || send(fd, line, (size_t)n, MSG_NOSIGNAL) != n
                      ? FY_ERR_IO
                      : receive(fd, patience_ms, answer);
@@ -128,6 +128,16 @@ fy_control_ask(const char *path, const char *request, unsigned patience_ms,
     }
     free(answer);
     return status;
+}
+
+void
+fy_control_tell(const char *path, const char *block, size_t n)
+{
+    int fd = connect_to(path, SOCK_NONBLOCK);
+    if (fd >= 0) {
+        (void)!send(fd, block, n, MSG_NOSIGNAL);
+        close(fd);
+    }
 }
 
 const char *

@@ -21,6 +21,10 @@ int fy_control_ask(const char *socket, const char *request,
                    unsigned patience_ms, struct fy_buffer *lines,
                    struct fy_buffer *why) FY_MUST_CHECK;
 
+/* Sends a line and the block behind it without waiting: bytes that the socket does not take at
+ * once are lost, and all are where nothing listens. Any thread. */
+void fy_control_tell(const char *socket, const char *block, size_t n);
+
 /* The number of the line "KEY NUMBER" in an answer; 0: there is none. */
 unsigned long long fy_control_number(const char *lines, const char *key);
 /* The text of the line "KEY TEXT", up to its end; NULL: there is none. */

@@ -99,6 +99,12 @@ fy_snapshot_string(const struct fy_snapshot *snapshot, uint32_t offset)
     return (const char *)snapshot + offset;
 }
 
+static inline const struct fy_snapshot_mount *
+fy_snapshot_mounts(const struct fy_snapshot *snapshot)
+{
+    return (const void *)((const char *)snapshot + snapshot->mounts);
+}
+
 /* Looks for an annotated name; true, and its flags, if there is one. */
 FY_HIDDEN bool fy_snapshot_find(const struct fy_snapshot *snapshot,
                                 const char *name, uint32_t *out_flags);
@@ -112,6 +118,12 @@ FY_HIDDEN bool fy_snapshot_find(const struct fy_snapshot *snapshot,
  */
 FY_HIDDEN bool fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
                           char *const argv[], bool fds_change);
+
+/* ---- foretell.c --------------------------------------------------------------- */
+
+/* Tells mounts of ferry the words of a command without annotation. */
+FY_HIDDEN void fy_foretell(const struct fy_snapshot *snapshot,
+                           char *const argv[]);
 
 /* ---- plan.c ------------------------------------------------------------------ */
 

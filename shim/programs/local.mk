@@ -2,6 +2,7 @@
 libferry_la_SOURCES += \
 	shim/programs/exec.c \
 	shim/programs/exec.h \
+	shim/programs/foretell.c \
 	shim/programs/plan.c \
 	shim/programs/popen.c \
 	shim/programs/snapshot.c \

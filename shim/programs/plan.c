@@ -419,10 +419,14 @@ plan_stub(struct fy_plan *plan, const struct fy_target *target,
 {
     uint32_t flags;
     const struct fy_snapshot *snapshot = fy_snapshot();
-    if (!snapshot ||
-        !fy_snapshot_find(snapshot, last_part(target->path), &flags) ||
-        !plan->argv || !plan->argv[0] ||
-        !fy_touches(snapshot, flags, plan->argv, target->fds_change) ||
+    if (!snapshot || !plan->argv || !plan->argv[0]) {
+        return;
+    }
+    if (!fy_snapshot_find(snapshot, last_part(target->path), &flags)) {
+        fy_foretell(snapshot, plan->argv);
+        return;
+    }
+    if (!fy_touches(snapshot, flags, plan->argv, target->fds_change) ||
         (!found->folder && !executable(target->path)) ||
         !is_program(&found->head)) {
         return;

@@ -73,7 +73,8 @@ is_valid(const struct fy_snapshot *snapshot, uint64_t bytes)
         if (!is_string(snapshot, mount[i].path) || mount[i].path_bytes < 2 ||
             *fy_snapshot_string(snapshot, mount[i].path) != '/' ||
             strlen(fy_snapshot_string(snapshot, mount[i].path)) !=
-                mount[i].path_bytes) {
+                mount[i].path_bytes ||
+            (mount[i].control && !is_string(snapshot, mount[i].control))) {
             return false;
         }
     }

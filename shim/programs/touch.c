@@ -56,18 +56,12 @@ look(int dir, const char *path, struct file *out)
     return true;
 }
 
-static const struct fy_snapshot_mount *
-mounts_of(const struct fy_snapshot *snapshot)
-{
-    return (const void *)((const char *)snapshot + snapshot->mounts);
-}
-
 static bool
 has_device(const struct fy_snapshot *snapshot, uint64_t device)
 {
     for (uint32_t i = 0; i < snapshot->nmounts; i++) {
         /* 0: a folder that is no mount point has no device of its own. */
-        if (device && mounts_of(snapshot)[i].device == device) {
+        if (device && fy_snapshot_mounts(snapshot)[i].device == device) {
             return true;
         }
     }
@@ -78,7 +72,8 @@ static bool
 is_below(const struct fy_snapshot *snapshot, const char *path)
 {
     for (uint32_t i = 0; i < snapshot->nmounts; i++) {
-        const struct fy_snapshot_mount *mount = &mounts_of(snapshot)[i];
+        const struct fy_snapshot_mount *mount =
+            &fy_snapshot_mounts(snapshot)[i];
         if (strncmp(path, fy_snapshot_string(snapshot, mount->path),
                     mount->path_bytes) == 0 &&
             (path[mount->path_bytes] == '/' ||
@@ -107,7 +102,7 @@ folder_leads(const struct fy_snapshot *snapshot, char *const argv[])
     size_t n = path[1] ? strlen(path) : 0;
     for (uint32_t i = 0; i < snapshot->nmounts; i++) {
         const char *mount =
-            fy_snapshot_string(snapshot, mounts_of(snapshot)[i].path);
+            fy_snapshot_string(snapshot, fy_snapshot_mounts(snapshot)[i].path);
         const char *rest = mount + n + 1;
         if (strncmp(mount, path, n) != 0 || mount[n] != '/') {
             continue;
@@ -139,7 +134,8 @@ names_a_mount(const struct fy_snapshot *snapshot, const char *argument)
 {
     for (uint32_t i = 0; i < snapshot->nmounts; i++) {
         if (strstr(argument,
-                   fy_snapshot_string(snapshot, mounts_of(snapshot)[i].path))) {
+                   fy_snapshot_string(snapshot,
+                                      fy_snapshot_mounts(snapshot)[i].path))) {
             return true;
         }
     }

@@ -126,10 +126,12 @@ def counters(lines):
 class Mount:
     """See above. `options' are for -o; `fault' is the text of tests/badlink."""
 
-    def __init__(self, kind="ferry", options=(), fault="", program="", folder=None, place=""):
+    def __init__(self, kind="ferry", options=(), fault="", program="", folder=None, place="",
+                 more=()):
         self.kind, self.options = kind, list(options)
         self.fault, self.program, self.place = fault, program, place
         self.given, self.folder = folder, None
+        self.more = dict(more)  # variables of both sides
         self.process = None
 
     def __enter__(self):
@@ -183,7 +185,7 @@ class Mount:
         self.log = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(
             self.argv(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-            start_new_session=True)
+            start_new_session=True, env=dict(os.environ, **self.more))
         until = time.monotonic() + START_S
         while not mounted(self.mnt):
             if self.process.poll() is not None or time.monotonic() > until:

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A storage without room, and one with more than usual: a full disk, no inodes left, writes
-that a killed mount has lost, sparse files of 8 TiB, a folder of very many files.
+"""A storage without room, and one with more than usual: a full disk, a quota, no inodes left,
+writes that a killed mount has lost, sparse files of 8 TiB, a folder of very many files. And a
+clock that jumps.
 
   room.py [--full]   a million files instead of 30,000"""
 import argparse
@@ -97,6 +98,55 @@ def full_disk(options):
             f.write(b"12345")
             os.fsync(f.fileno())
         tap.ok(name + "the next file", get(mount.export + "/a") == b"12345" + second[5:1000])
+
+
+def odd(variable, value):
+    """Variables for both sides: tests/files/odd.c."""
+    return {"LD_PRELOAD": os.path.join(mounts.BUILD, "tests/files/.libs/odd.so"), variable: value}
+
+
+def quota(options):
+    """As with a full disk; what fits stays, and the mount goes on."""
+    name = "a quota%s: " % "".join(", -o " + option for option in options)
+    with mounts.Mount("ferry", options, more=odd("ODD_QUOTA", str(MIB))) as mount:
+        first = os.urandom(MIB - 100)
+        a, b = mount.mnt + "/a", mount.mnt + "/b"
+        put(a, first)
+        errors = [error_of(lambda: put(b, first)), error_of(lambda: put(b, b"1" * 200))]
+        tap.ok(name + "what does not fit", errors == ["EDQUOT"] * 2, errors)
+        os.mkdir(mount.mnt + "/folder")
+        size = os.stat(mount.export + "/b").st_size
+        tap.ok(name + "both sides see the same", get(a) == first == get(mount.export + "/a") and
+               os.stat(b).st_size == size and get(b) == get(mount.export + "/b"), size)
+
+
+def clock(options):
+    """The time of day jumps at each look of ferry-mount at it."""
+    name = "a clock that jumps%s: " % "".join(", -o " + option for option in options)
+    with mounts.Mount("ferry", [*options, "ac=1"], more=odd("ODD_CLOCK", "1")) as mount:
+        root, far, wrong = mount.mnt, mount.export, []
+        for i in range(30):
+            path = "%s/f%d" % (root, i)
+            put(path, b"%d" % i * 1000)
+            with open(path, "ab") as f:
+                f.write(b"more")
+            here, there = os.stat(path), os.stat("%s/f%d" % (far, i))
+            if (here.st_mtime_ns, here.st_ctime_ns, here.st_size) != (
+                    there.st_mtime_ns, there.st_ctime_ns, there.st_size) or \
+                    get(path) != b"%d" % i * 1000 + b"more":
+                wrong.append((i, here, there))
+        tap.ok(name + "times and contents are the storage's", not wrong, wrong)
+        os.link(far + "/f0", far + "/f0.link")
+        for i in range(2):
+            for k in range(30):
+                put("%s/f%d" % (far, k), b"others %d" % i * (i + 1))
+            want = b"others %d" % i * (i + 1)
+            until, seen = time.monotonic() + mounts.SEEN_S, []
+            while seen != [want] * 30 and time.monotonic() < until:
+                seen = [get("%s/f%d" % (root, k))[:len(want)] for k in range(30)]
+            tap.ok(name + "changes by others are seen", seen == [want] * 30, seen)
+        tap.ok(name + "it was faked", "odd.so" in get("/proc/%d/maps" % mount.pids(
+            "ferry-mount")[0]).decode(errors="replace"))
 
 
 def no_inodes():
@@ -217,6 +267,9 @@ def main():
         tap.finish()
     full_disk([])
     full_disk(["async"])
+    for options in ([], ["async"]):
+        quota(options)
+        clock(options)
     no_inodes()
     lost_writes()
     sparse()

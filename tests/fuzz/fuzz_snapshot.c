@@ -46,6 +46,9 @@ strings_of(const struct fy_snapshot *snapshot)
         const char *path = fy_snapshot_string(snapshot, mounts[i].path);
         MUST(*path == '/' && strlen(path) == mounts[i].path_bytes);
         sum += mounts[i].device != 0;
+        sum += mounts[i].control
+                   ? strlen(fy_snapshot_string(snapshot, mounts[i].control))
+                   : 0;
     }
     return sum;
 }
@@ -82,7 +85,7 @@ fuzz_make_seeds(void)
         struct fy_snapshot_command commands[2];
         struct fy_snapshot_mount mounts[1];
         char text[64];
-    } block = {.text = "/lib/ferry-stub\0/tmp/s\0cat\0grep\0/mnt"};
+    } block = {.text = "/lib/ferry-stub\0/tmp/s\0cat\0grep\0/mnt\0/run/1"};
     const uint32_t text = offsetof(__typeof__(block), text);
     memcpy(block.head.magic, FY_SNAPSHOT_MAGIC, sizeof block.head.magic);
     block.head.version = FY_SNAPSHOT_VERSION;
@@ -96,6 +99,6 @@ fuzz_make_seeds(void)
     block.head.mounts = offsetof(__typeof__(block), mounts);
     block.commands[0].name = text + 23;
     block.commands[1].name = text + 27;
-    block.mounts[0] = (struct fy_snapshot_mount){5, text + 32, 4};
+    block.mounts[0] = (struct fy_snapshot_mount){5, text + 32, 4, text + 37, 0};
     fuzz_seed(&block, sizeof block);
 }

@@ -40,6 +40,6 @@ tests_unit_test_tools_LDADD = $(PLACE_TEST_LIBS)
 # sshfs on an sshd of its own.
 check_PROGRAMS += tests/proxy/mounted
 tests_proxy_mounted_SOURCES = tests/proxy/mounted.c
-tests_proxy_mounted_LDADD = libfyproxy.la libfycommon.la
+tests_proxy_mounted_LDADD = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 dist_check_SCRIPTS += tests/proxy/sshfs.sh
 TESTS += tests/proxy/sshfs.sh

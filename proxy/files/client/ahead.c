@@ -5,7 +5,8 @@
  * to the page cache by the notifier, or wait here until they are read. Windows double
  * while fetched contents are used and halve when they are not. With the first file of a
  * folder that has few names the other small files come, too, as long as such files are
- * used. Long because runs, windows and fetches lead into each other.
+ * used. So do files that a command was given by name (foreseen.c). Long because runs,
+ * windows and fetches lead into each other.
  */
 #include "config.h"
 
@@ -21,12 +22,14 @@ enum {
     SMALL_BYTES = 128 << 10, /* a file of so many is fetched as a whole */
     NEAR = 16,               /* so many names further is "the next one" */
     RUNS = 8,
+    NAMED = RUNS,     /* the row of files that commands were given */
     FETCH_FILES = 64, /* in one request, at most */
     FETCH_BYTES = 1 << 20,
     FILE_BYTES = 4 << 10, /* cost of a file beside its bytes, in bytes */
     WINDOW_FIRST = 256 << 10,
     WINDOW_MAX = 8 << 20,
-    STEPS_MAX = 4096,  /* of looking for the next ones */
+    WINDOW_NAMED = 1 << 20, /* of the first command */
+    STEPS_MAX = 4096,       /* of looking for the next ones */
     SORTED_MAX = 4096, /* names of a folder that is looked at in sorted order */
     AROUND_NAMES = 64, /* of a folder whose first file brings the others */
     AROUND_BYTES = 64 << 10,
@@ -48,8 +51,11 @@ struct run {
 };
 
 struct fy_ahead {
-    struct run runs[RUNS];
-    uint64_t turn; /* opens of small files */
+    struct run runs[RUNS + 1];
+    unsigned named,
+        named_used;       /* files of commands that were fetched, and used */
+    unsigned named_asked; /* requests for such files, on their way */
+    uint64_t turn;        /* opens of small files */
     unsigned
         credit; /* files that may still come with another of their folder */
     /* Nodes with this number in `cached' have their contents in the page cache. Another
@@ -81,6 +87,7 @@ ahead_of(struct fy_client *client)
             for (unsigned i = 0; i < RUNS; i++) {
                 client->ahead->runs[i].window = WINDOW_FIRST;
             }
+            client->ahead->runs[NAMED].window = WINDOW_NAMED;
             client->ahead->epoch = 1;
             client->ahead->credit = CREDIT_MAX;
         }
@@ -158,6 +165,45 @@ fy_ahead_drop(struct fy_client *client, struct fy_node *node)
     node->pushed = 0;
 }
 
+/* The push waits until the kernel knows the node; the oldest ones make room. */
+static void
+hold(struct fy_client *client, struct fy_node *node)
+{
+    struct fy_ahead *ahead = client->ahead;
+    struct fy_file *file = node->file;
+    while (ahead->nheld == HELD_FILES ||
+           (ahead->nheld > 0 && ahead->held_bytes > HELD_BYTES)) {
+        struct fy_node *old =
+            fy_tree_node(&client->tree, ahead->held[ahead->first]);
+        ahead->first = (ahead->first + 1) % HELD_FILES;
+        ahead->nheld--;
+        if (old && old != node && S_ISREG(old->attr.mode) && old->file &&
+            old->file->held) {
+            let_go(client, old->file);
+            fy_file_settle(client, old);
+        }
+    }
+    ahead->held[(ahead->first + ahead->nheld++) % HELD_FILES] =
+        fy_node_number(node);
+    file->held = true;
+    ahead->held_bytes += file->push->n;
+}
+
+/* Holds contents that the kernel has refused, because it had not taken the node in yet. */
+static void
+hold_again(struct fy_client *client, struct fy_node *node,
+           const struct fy_notice *notice)
+{
+    struct fy_file *file = node->file;
+    file->push =
+        fy_notice_new(FY_NOTICE_STORE, notice->node, notice->bytes, notice->n);
+    if (file->push) {
+        hold(client, node);
+    } else {
+        take_push(client, file, notice->n);
+    }
+}
+
 /* The notifier has stored it, or could not. */
 static void
 stored(void *owner, struct fy_notice *notice, bool done)
@@ -172,11 +218,11 @@ stored(void *owner, struct fy_notice *notice, bool done)
     if (file->push == notice) {
         node->pushed = done && !file->used ? (uint8_t)(file->run + 1u) : 0;
         node->cached = done ? client->ahead->epoch : 0;
-        if (!done) {
-            take_push(client, file, notice->n);
-        }
-        file->push = NULL;
         file->storing = false;
+        file->push = NULL;
+        if (!done && !file->used) {
+            hold_again(client, node, notice);
+        }
     }
     fy_node_hold(node);
     if (file->stores == 0) {
@@ -200,30 +246,6 @@ store(struct fy_client *client, struct fy_node *node)
         file->push->owner = client;
         fy_notifier_add(&client->notifier, file->push);
     }
-}
-
-/* The push waits until the kernel knows the node; the oldest ones make room. */
-static void
-hold(struct fy_client *client, struct fy_node *node)
-{
-    struct fy_ahead *ahead = client->ahead;
-    struct fy_file *file = node->file;
-    while (ahead->nheld == HELD_FILES ||
-           (ahead->nheld > 0 && ahead->held_bytes > HELD_BYTES)) {
-        struct fy_node *old =
-            fy_tree_node(&client->tree, ahead->held[ahead->first]);
-        ahead->first = (ahead->first + 1) % HELD_FILES;
-        ahead->nheld--;
-        if (old && old != node && S_ISREG(old->attr.mode) && old->file &&
-            old->file->held) {
-            let_go(client, old->file);
-            fy_file_settle(client, old);
-        }
-    }
-    ahead->held[(ahead->first + ahead->nheld++) % HELD_FILES] =
-        fy_node_number(node);
-    file->held = true;
-    ahead->held_bytes += file->push->n;
 }
 
 static bool
@@ -299,6 +321,7 @@ fetched(struct fy_client *client, struct fy_call *call,
         fy_tree_drop(&client->tree, node);
     }
     if (!more) {
+        client->ahead->named_asked -= fetch->run == &client->ahead->runs[NAMED];
         free(fetch);
     }
 }
@@ -367,6 +390,7 @@ static void
 ask_fetch(struct fy_client *client, struct fetch *fetch,
           struct fy_files_out *rows)
 {
+    client->ahead->named_asked += fetch->run == &client->ahead->runs[NAMED];
     fy_ask(client, &(struct fy_call){.answered = fetched, .context = fetch},
            &(struct fy_files_message){.type = FY_FILES_FETCH,
                                       .length = SMALL_BYTES,
@@ -507,9 +531,11 @@ use(struct fy_client *client, struct fy_node *node)
         client->counts.used_bytes += n;
     }
     if (node->pushed) {
+        client->ahead->named_used += node->pushed - 1 == NAMED;
         leave_window(&client->ahead->runs[node->pushed - 1], n);
         node->pushed = 0;
     } else if (used) {
+        client->ahead->named_used += node->file->run == NAMED;
         take_push(client, node->file, n);
     }
     return used;
@@ -609,6 +635,45 @@ fy_ahead_opened(struct fy_client *client, struct fy_node *node)
         struct fy_node *front = fy_tree_node(&client->tree, run->front);
         extend(client, run, front && front->names ? front->names : name);
     }
+}
+
+void
+fy_ahead_command(struct fy_client *client)
+{
+    struct fy_ahead *ahead = ahead_of(client);
+    if (!ahead || ahead->named_asked > 0) {
+        return; /* a shell has started the command with the same names */
+    }
+    struct run *run = &ahead->runs[NAMED];
+    if (ahead->named_used < ahead->named / 2) {
+        run->window /= run->window > WINDOW_FIRST ? 2 : 1;
+    } else if (ahead->named > 0) {
+        widen(run);
+    }
+    run->ahead_bytes = 0;
+    ahead->named = ahead->named_used = 0;
+}
+
+bool
+fy_ahead_named(struct fy_client *client, void *context,
+               struct fy_node *(*next)(struct fy_client *client, void *context))
+{
+    struct fy_ahead *ahead = ahead_of(client);
+    struct run *run = ahead ? &ahead->runs[NAMED] : NULL;
+    struct fy_files_out rows = {0};
+    struct fetch *fetch = NULL;
+    bool more = run != NULL;
+    while (more && run->ahead_bytes < run->window) {
+        struct fy_node *node = next(client, context);
+        more = node != NULL;
+        if (more && is_wanted(client, node)) {
+            more = want(client, run, &fetch, node, &rows);
+            ahead->named += more;
+            client->counts.named_files += more;
+        }
+    }
+    want_ends(client, fetch, &rows);
+    return more;
 }
 
 bool

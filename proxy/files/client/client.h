@@ -84,6 +84,7 @@ struct fy_counts {
     uint64_t waited; /* answers for which the kernel waited */
     uint64_t notices, lost;
     uint64_t pushed_files, pushed_bytes, used_files, used_bytes;
+    uint64_t named_files; /* fetched because a command was given their names */
     uint64_t trees, breaks, errors;
     uint64_t local; /* requests of the kernel that were answered here */
 };
@@ -140,6 +141,8 @@ struct fy_client_events {
     /* Contents of the node changed locally or at the storage: bytes fetched before are
      * old. */
     void (*dropped)(struct fy_client *client, struct fy_node *node);
+    /* A listing has ended, with or without an error. */
+    void (*listed)(struct fy_client *client);
 };
 
 struct fy_client {
@@ -159,8 +162,10 @@ struct fy_client {
     struct fy_pending pending;
     struct fy_control *control;
     struct fy_ahead *ahead; /* ahead.c: requests made before they are needed */
-    struct fy_buffer *why;  /* of fy_files_mount() */
-    int status;             /* of fy_files_mount() */
+    struct fy_foreseen
+        *foreseen;         /* foreseen.c: names that commands were given */
+    struct fy_buffer *why; /* of fy_files_mount() */
+    int status;            /* of fy_files_mount() */
     bool mounted, ends;
     bool detached;          /* no folder of this machine shows it any more */
     uint64_t shadow_bytes;  /* of all copies of shadow.c */
@@ -240,6 +245,13 @@ bool fy_ahead_read(struct fy_client *client, struct fy_node *node,
                    const struct fy_later *later);
 /* Contents changed locally or at the storage: bytes fetched before are dropped. */
 void fy_ahead_drop(struct fy_client *client, struct fy_node *node);
+/* A command begins: more is fetched for it where files fetched for earlier ones were used. */
+void fy_ahead_command(struct fy_client *client);
+/* Fetches the small ones of the files that `next' returns, until that is NULL. True: the
+ * window of commands is full, there may be more. */
+bool fy_ahead_named(struct fy_client *client, void *context,
+                    struct fy_node *(*next)(struct fy_client *client,
+                                            void *context));
 void fy_ahead_close(struct fy_client *client);
 
 /* The same for large files that are read in order. */

@@ -8,6 +8,7 @@
 
 #include "proxy/files/client/controls.h"
 #include "proxy/files/client/file.h"
+#include "proxy/files/client/walks.h"
 
 #include "proxy/files/client/control.h"
 
@@ -33,6 +34,7 @@ enum {
 
 enum state {
     ASKS,     /* its line is awaited */
+    TELLS,    /* and the block behind it */
     BARRIER,  /* the answer to a BARRIER */
     WRITES,   /* the answers to earlier requests */
     NOTICES,  /* the notifier */
@@ -46,7 +48,8 @@ struct visitor {
     struct fy_watch watch, child; /* its socket; a pidfd */
     enum state state;
     char line[FY_FILES_CONTROL_LINE];
-    size_t used;
+    char *block;     /* behind the line; NULL: none */
+    size_t used;     /* of the line, then of the block */
     uint64_t before; /* calls before this one have to be answered */
     bool ends, lazy, forced, settles;
     bool gone; /* the tool has left, a callback is still to come */
@@ -84,6 +87,7 @@ leave(struct visitor *visitor)
     }
     *link = visitor->next;
     control->n--;
+    free(visitor->block);
     free(visitor);
 }
 
@@ -161,6 +165,7 @@ report(struct visitor *visitor)
         {"pushed_bytes", counts->pushed_bytes},
         {"used_files", counts->used_files},
         {"used_bytes", counts->used_bytes},
+        {"named_files", counts->named_files},
         {"trees", counts->trees},
         {"pending_bytes", client->pending.bytes},
         {"pending_requests", client->calls.open},
@@ -367,12 +372,47 @@ obey(struct visitor *visitor)
     }
 }
 
+/* A block follows the line, of which n bytes came with it. */
+static void
+begin_block(struct visitor *visitor, const char *bytes, size_t n)
+{
+    visitor->block = malloc(FY_FILES_CONTROL_BLOCK);
+    if (!visitor->block) {
+        say_and_leave(visitor, "error no memory\n");
+        return;
+    }
+    memcpy(visitor->block, bytes, n);
+    visitor->used = n;
+    visitor->state = TELLS;
+}
+
+static void
+take_block(struct visitor *visitor)
+{
+    ssize_t n = recv(visitor->watch.fd, visitor->block + visitor->used,
+                     FY_FILES_CONTROL_BLOCK - visitor->used, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    visitor->used += n > 0 ? (size_t)n : 0;
+    if (n <= 0 || visitor->used == FY_FILES_CONTROL_BLOCK) {
+        say_and_leave(visitor, fy_foreseen_take(visitor->client, visitor->line,
+                                                visitor->block, visitor->used)
+                                   ? "ok\n"
+                                   : "error no such request\n");
+    }
+}
+
 static void
 visitor_ready(void *owner, uint32_t events)
 {
     struct visitor *visitor = owner;
     char *end;
     (void)events;
+    if (visitor->state == TELLS) {
+        take_block(visitor);
+        return;
+    }
     if (visitor->state != ASKS) {
         leave(visitor); /* it has closed its end */
         return;
@@ -385,7 +425,13 @@ visitor_ready(void *owner, uint32_t events)
     visitor->used += n > 0 ? (size_t)n : 0;
     end = memchr(visitor->line, '\n', visitor->used);
     if (end) {
-        *end = '\0';
+        *end++ = '\0';
+        if (strncmp(visitor->line, FY_FILES_CONTROL_AHEAD,
+                    strlen(FY_FILES_CONTROL_AHEAD)) == 0) {
+            begin_block(visitor, end,
+                        (size_t)(visitor->line + visitor->used - end));
+            return;
+        }
         (void)fy_loop_watch(&visitor->client->loop, &visitor->watch, EPOLLERR);
         obey(visitor);
     } else if (n <= 0 || visitor->used == sizeof visitor->line) {

@@ -264,6 +264,7 @@ answered(struct fy_client *client, struct fy_call *call,
     }
     tell_waiters(client, call->node, listing, status);
     free(listing);
+    client->events->listed(client);
 }
 
 /* Asks, unless it is on its way; NULL: no memory. */

@@ -17,6 +17,7 @@ files_client_sources = \
 	proxy/files/client/file.c \
 	proxy/files/client/file.h \
 	proxy/files/client/folders.c \
+	proxy/files/client/foreseen.c \
 	proxy/files/client/holds.c \
 	proxy/files/client/holds.h \
 	proxy/files/client/list.c \

@@ -25,6 +25,7 @@
 #include "proxy/files/client/locks.h"
 #include "proxy/files/client/operations.h"
 #include "proxy/files/client/shadow.h"
+#include "proxy/files/client/walks.h"
 #include "proxy/files/record.h"
 
 enum {
@@ -282,6 +283,7 @@ static const struct fy_client_events client_events = {
     .noticed = fy_change_came,
     .replaced = replaced,
     .dropped = dropped,
+    .listed = fy_foreseen_go_on,
 };
 
 /* ---- the way to the storage --------------------------------------------------------------------- */
@@ -488,6 +490,7 @@ release(struct fy_client *client)
         fuse_session_destroy(client->fuse);
     }
     free(client->buffer.mem);
+    fy_foreseen_close(client);
     fy_ahead_close(client);
     fy_calls_close(client);
     fy_files_out_free(&client->numbers.forgotten);

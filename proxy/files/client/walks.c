@@ -81,9 +81,8 @@ fy_walks_listed(struct fy_client *client, struct fy_node *folder, bool whole)
     }
 }
 
-/* True if the folder is being listed, or a tree above. */
-static bool
-is_coming(const struct fy_node *folder)
+bool
+fy_walks_coming(const struct fy_node *folder)
 {
     if (folder->folder->listing) {
         return true;
@@ -99,7 +98,7 @@ fy_walks_wanted(struct fy_client *client, struct fy_node *folder,
                 struct fy_files_bytes name)
 {
     uint64_t bytes = (uint64_t)SOME_BYTES * (folder->folder->misses + 1u);
-    if (!is_coming(folder) && !fy_told_is_whole(client, folder)) {
+    if (!fy_walks_coming(folder) && !fy_told_is_whole(client, folder)) {
         fy_list_tree(client, folder, name, bytes < SOME_MAX ? bytes : SOME_MAX,
                      true);
     }
