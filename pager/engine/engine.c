@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/clock.h"
 #include "common/debug.h"
@@ -27,6 +28,7 @@
 #include "pager/engine/fork.h"
 #include "pager/engine/state.h"
 #include "pager/execute/hostmem.h"
+#include "pager/memory/remap.h"
 #include "pager/plan/plan.h"
 
 enum {
@@ -624,6 +626,22 @@ end_threads(void)
     fy_pool_end_threads(&state.pool);
 }
 
+static void *
+engine_remap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *to)
+{
+    if (!state.memory.has_watched) {
+        errno = EFAULT;
+        return MAP_FAILED;
+    }
+    return fy_remap(old, old_bytes, new_bytes, flags, to);
+}
+
+static void
+engine_unwatch(void)
+{
+    fy_memory_unwatch(&state.memory);
+}
+
 static const struct fy_engine engine = {
     .size_bytes = sizeof(engine),
     .call = engine_call,
@@ -635,6 +653,8 @@ static const struct fy_engine engine = {
     .loading = engine_loading,
     .silence = engine_silence,
     .end_threads = end_threads,
+    .remap = engine_remap,
+    .unwatch = engine_unwatch,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

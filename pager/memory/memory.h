@@ -61,6 +61,7 @@ struct fy_memory {
     uint64_t holds;
     uint64_t resident_bytes; /* device memory of all mirrors */
     bool found;              /* a written page, by the last scan */
+    bool has_watched;        /* some mapping, ever; stays in a forked child */
     struct fy_object objects[FY_MEMORY_OBJECTS];
     struct fy_past past[FY_MEMORY_PAST];
 };
@@ -113,6 +114,8 @@ void fy_memory_release(struct fy_memory *memory, struct fy_hold *hold, bool ok);
 void fy_memory_evict(struct fy_memory *memory, uint64_t bytes);
 /* The device memory that mirrors have. */
 uint64_t fy_memory_bytes(const struct fy_memory *memory);
+/* Watches nothing from here on, because the program has made a userfaultfd. */
+void fy_memory_unwatch(struct fy_memory *memory);
 /* Forgets all objects because the device is left as it is: frees no device memory. */
 void fy_memory_forget(struct fy_memory *memory);
 /* In a forked child, which has no object of the parent. */

@@ -9,6 +9,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pager/memory/memory.h"
@@ -141,9 +143,10 @@ START_TEST(test_no_mapping)
 {
     begin();
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
-    (void)munmap(host + 8 * FY_PAGE_BYTES, BYTES - 8 * FY_PAGE_BYTES);
+    const size_t gone = _i ? 9 * FY_PAGE_BYTES : BYTES - 8 * FY_PAGE_BYTES;
+    (void)munmap(host + 8 * FY_PAGE_BYTES, gone);
     int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
-    ck_assert(stale == -1 || stale == BYTES - 8 * FY_PAGE_BYTES);
+    ck_assert(stale == -1 || stale == (int64_t)gone);
     end();
 }
 END_TEST
@@ -216,6 +219,102 @@ START_TEST(test_pinned_memory)
 }
 END_TEST
 
+/* Memory that is watched can be registered with no other userfaultfd: once the program has
+ * one, also before the first operand, nothing is watched. */
+START_TEST(test_userfaultfd_of_the_program)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    int own = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* USER_MODE_ONLY */);
+    ck_assert_int_eq(ioctl(own, UFFDIO_API, &api), 0);
+    if (_i == 0) { /* as the shim tells of it */
+        fy_memory_unwatch(&memory);
+    } else { /* it is seen with the next page that was written */
+        host[0] = 9;
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    }
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    range.range.start = (uintptr_t)host;
+    range.range.len = BYTES;
+    ck_assert_int_eq(ioctl(own, UFFDIO_REGISTER, &range), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+    begin();
+    ck_assert_int_eq(memory.watch.fd, -1);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+    begin_with(FY_RESIDENCY_AUTO);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    close(own);
+    end();
+}
+END_TEST
+
+/* A number that the program has closed, and given to another file, is left alone. */
+START_TEST(test_descriptor_of_another)
+{
+    int ends[2];
+    char c = 0;
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(dup2(ends[1], memory.watch.fd), memory.watch.fd);
+    int number = memory.watch.fd;
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+    ck_assert_int_eq(write(number, "x", 1), 1);
+    ck_assert_int_eq(read(ends[0], &c, 1), 1);
+    close(number);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* The child has no object, and does not keep the parent's memory watched. */
+START_TEST(test_forked_child)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    int status = 1, ends[2];
+    char c;
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        fy_memory_after_fork(&memory);
+        bool good = use(0, BYTES, FY_ACCESS_IN, true) == -1 &&
+                    fy_memory_bytes(&memory) == 0;
+        close(ends[1]);
+        _exit(read(ends[0], &c, 1) != 0 || !good);
+    }
+    close(ends[0]);
+    if (_i == 0) {
+        int own =
+            (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* USER_MODE_ONLY */);
+        ck_assert_int_eq(ioctl(own, UFFDIO_API, &api), 0);
+        /* It may not have come so far. */
+        range.range.start = (uintptr_t)host;
+        range.range.len = BYTES;
+        fy_memory_unwatch(&memory);
+        while (ioctl(own, UFFDIO_REGISTER, &range) != 0) {
+            ck_assert_int_eq(errno, EBUSY);
+            (void)usleep(1000);
+        }
+        close(own);
+    } else {
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    end();
+}
+END_TEST
+
 /* Private memory by `compare', shared memory by `auto'. */
 START_TEST(test_contents_are_compared)
 {
@@ -259,7 +358,7 @@ START_TEST(test_writes_during_a_call)
 {
     struct fy_hold hold;
     uint64_t budget = 2 << 20;
-    begin_with(FY_RESIDENCY_COMPARE);
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
     const struct fy_view view = {.host = host,
                                  .element_bytes = 1,
                                  .access = FY_ACCESS_IN,
@@ -361,20 +460,23 @@ main(void)
         (void)close((int)fd);
     }
     tcase_add_loop_test(tcase, test_contents_are_compared, 0, 2);
-    tcase_add_test(tcase, test_writes_during_a_call);
+    tcase_add_loop_test(tcase, test_writes_during_a_call, watches ? 0 : 1, 2);
     tcase_add_loop_test(tcase, test_gaps_of_results, watches ? 0 : 1, 2);
+    tcase_add_loop_test(tcase, test_forked_child, watches ? 0 : 1, 2);
     suite_add_tcase(suite, tcase);
     if (!watches) {
         return run_suite(suite);
     }
     tcase_add_test(tcase, test_writes_are_found);
     tcase_add_test(tcase, test_another_mapping_ends_the_object);
-    tcase_add_test(tcase, test_no_mapping);
+    tcase_add_loop_test(tcase, test_no_mapping, 0, 2);
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
     tcase_add_test(tcase, test_results_are_clean_and_failures_are_not);
     tcase_add_loop_test(tcase, test_waste_ends, 0, 2);
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_test(tcase, test_pinned_memory);
+    tcase_add_loop_test(tcase, test_userfaultfd_of_the_program, 0, 2);
+    tcase_add_test(tcase, test_descriptor_of_another);
     tcase_add_test(tcase, test_requests_fail);
     return run_suite(suite);
 }
