@@ -31,6 +31,7 @@ fy_memory_start(struct fy_memory *m, enum fy_residency residency,
     m->residency = residency;
     m->least_bytes = least_bytes ? least_bytes : FY_MEMORY_LEAST_BYTES;
     m->watch.fd = -1;
+    m->compares = true;
     bool can_watch = watches && fy_pages_open(&m->watch) == FY_OK;
     bool can_compare = compares && fy_compare_start(&m->compare) == FY_OK;
     if (watches && !can_watch) {
@@ -201,6 +202,50 @@ describe(const struct fy_view *view, uint64_t least, struct fy_held *held)
     return span >= least && bytes >= span / 4;
 }
 
+/* Bytes of the operand that are hashed before and after its call. */
+static uint64_t
+hashed_bytes(const struct fy_held *held, bool compared)
+{
+    return compared ? (held->hi - held->lo) *
+                          ((uint64_t)held->reads + (uint64_t)held->writes)
+                    : 0;
+}
+
+struct fy_memory_guess
+fy_memory_expect(const struct fy_memory *m, const struct fy_view *views,
+                 unsigned n)
+{
+    struct fy_memory_guess guess = {0, 0};
+
+    for (unsigned i = 0; m->residency != FY_RESIDENCY_OFF && i < n; i++) {
+        struct fy_held held;
+        if (!describe(&views[i], m->least_bytes, &held)) {
+            continue;
+        }
+        for (unsigned k = 0; k < FY_MEMORY_OBJECTS; k++) {
+            const struct fy_known *known = &m->known[k];
+            if (__atomic_load_n(&known->start, __ATOMIC_RELAXED) > held.lo ||
+                __atomic_load_n(&known->end, __ATOMIC_RELAXED) < held.hi) {
+                continue;
+            }
+            uint64_t clean =
+                __atomic_load_n(&known->clean_bytes, __ATOMIC_RELAXED);
+            uint64_t all = held.hi - held.lo;
+            guess.kept_bytes += !held.reads ? 0 : clean < all ? clean : all;
+            guess.hashed_bytes += hashed_bytes(
+                &held, __atomic_load_n(&known->compared, __ATOMIC_RELAXED));
+            break;
+        }
+    }
+    return guess;
+}
+
+void
+fy_memory_compare(struct fy_memory *m, bool pays)
+{
+    __atomic_store_n(&m->compares, pays, __ATOMIC_RELAXED);
+}
+
 void
 fy_memory_hold(struct fy_memory *m, struct fy_device *device,
                const struct fy_view *views, unsigned n, uint64_t *budget,
@@ -251,6 +296,7 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
                          fy_page_down(held->hi));
         }
         hold->kept_bytes += held->reads ? all - stale : 0;
+        hold->hashed_bytes += hashed_bytes(held, held->object->hashes != NULL);
     }
     pthread_mutex_unlock(&m->lock);
     errno = saved;
@@ -297,8 +343,32 @@ settle_written(struct fy_memory *m, const struct fy_held *held)
     }
 }
 
+/* A call has run with the row. Returns false if the object is of no use to it. */
+static bool
+settle(struct fy_memory *m, const struct fy_held *held)
+{
+    if (held->placed && held->reads) {
+        settle_read(m, held);
+    }
+    if (!held->placed) {
+        fy_object_back_off(m, held->object->start, held->object->end);
+    }
+    return held->placed;
+}
+
+static uint64_t
+clean_bytes(const struct fy_object *o)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < fy_object_index(o, fy_page_up(o->end)); i++) {
+        pages += o->clean[i];
+    }
+    return pages * FY_PAGE_BYTES;
+}
+
 void
-fy_memory_release(struct fy_memory *m, struct fy_hold *hold, bool ok)
+fy_memory_release(struct fy_memory *m, struct fy_hold *hold,
+                  enum fy_hold_end end)
 {
     int saved = errno;
     if (hold->count == 0) {
@@ -306,28 +376,27 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold, bool ok)
     }
     pthread_mutex_lock(&m->lock);
     for (unsigned i = 0; i < hold->count; i++) {
-        const struct fy_held *held = &hold->rows[i];
-        if (ok && held->placed && held->reads) {
-            settle_read(m, held);
-        }
+        struct fy_object *o = hold->rows[i].object;
+        bool dead = end == FY_HOLD_FAILED ||
+                    (end == FY_HOLD_RAN && !settle(m, &hold->rows[i]));
+        o->dead = o->dead || dead;
     }
     for (unsigned i = 0; i < hold->count; i++) {
-        const struct fy_held *held = &hold->rows[i];
-        if (ok && held->writes) {
-            settle_written(m, held);
+        if (end == FY_HOLD_RAN && hold->rows[i].writes) {
+            settle_written(m, &hold->rows[i]);
         }
-        if (ok && !held->placed) {
-            fy_object_back_off(m, held->object->start, held->object->end);
-        }
-        held->object->dead |= !ok || !held->placed;
     }
     for (unsigned i = 0; i < hold->count; i++) {
         struct fy_object *o = hold->rows[i].object;
-        if (o->owner == hold) {
-            o->owner = NULL;
-            if (o->dead) {
-                fy_object_drop(m, o, "its call failed, or cannot use it");
-            }
+        if (o->owner != hold) {
+            continue;
+        }
+        o->owner = NULL;
+        uint64_t clean = clean_bytes(o);
+        if (o->dead || (end == FY_HOLD_UNUSED && clean == 0)) {
+            fy_object_drop(m, o, "its call failed, or cannot use it");
+        } else {
+            fy_object_publish(m, o, clean);
         }
     }
     hold->count = 0;
@@ -380,6 +449,7 @@ fy_memory_after_fork(struct fy_memory *m)
      * may have the lock. */
     fy_pages_close(&m->watch);
     memset(m->objects, 0, sizeof(m->objects));
+    memset(m->known, 0, sizeof(m->known));
     m->resident_bytes = 0;
     m->residency = FY_RESIDENCY_OFF;
     (void)pthread_mutex_init(&m->lock, NULL);

@@ -17,6 +17,19 @@ enum {
 };
 
 void
+fy_object_publish(struct fy_memory *m, const struct fy_object *o,
+                  uint64_t clean_bytes)
+{
+    struct fy_known *known = &m->known[o - m->objects];
+
+    __atomic_store_n(&known->clean_bytes, clean_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->compared, o->hashes != NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->start, o->start, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->end, clean_bytes ? o->end : o->start,
+                     __ATOMIC_RELAXED);
+}
+
+void
 fy_object_mark(struct fy_object *o, uintptr_t first, uintptr_t end, bool clean)
 {
     uintptr_t base = fy_page_down(o->start);
@@ -53,6 +66,7 @@ fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
         o->device->ops->free(o->device, o->buffer);
     }
     m->resident_bytes -= o->buffer_bytes;
+    fy_object_publish(m, o, 0);
     free(o->clean);
     free(o->hashes);
     memset(o, 0, sizeof(*o));
@@ -130,7 +144,8 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
     }
     m->has_watched = m->has_watched || m->watch.fd >= 0;
     bool watched = m->watch.fd >= 0 && fy_pages_add(&m->watch, lo, hi) == FY_OK;
-    if (!watched && !m->compare.block) {
+    if (!watched && !(m->compare.block &&
+                      __atomic_load_n(&m->compares, __ATOMIC_RELAXED))) {
         return NULL;
     }
     size_t pages = (fy_page_up(hi) - fy_page_down(lo)) / FY_PAGE_BYTES;

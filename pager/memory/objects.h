@@ -48,6 +48,9 @@ struct fy_object *fy_object_make(struct fy_memory *memory,
 /* Frees the object, with its owner's last use if it has an owner. */
 void fy_object_drop(struct fy_memory *memory, struct fy_object *object,
                     const char *why);
+/* Tells fy_memory_expect() of the object; 0 bytes: it is, or will be, no more. */
+void fy_object_publish(struct fy_memory *memory, const struct fy_object *object,
+                       uint64_t clean_bytes);
 /* Has the next objects of that range made later and later. */
 void fy_object_back_off(struct fy_memory *memory, uintptr_t lo, uintptr_t hi);
 

@@ -99,7 +99,7 @@ use(size_t at, size_t n, enum fy_access access, bool ok)
     if (access != FY_ACCESS_IN && ok) {
         memset(host + at, 3, n);
     }
-    fy_memory_release(&memory, &hold, ok);
+    fy_memory_release(&memory, &hold, ok ? FY_HOLD_RAN : FY_HOLD_FAILED);
     return stale;
 }
 
@@ -173,6 +173,62 @@ START_TEST(test_results_are_clean_and_failures_are_not)
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_INOUT, false), 0);
     ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    end();
+}
+END_TEST
+
+static struct fy_view
+view_of(size_t n, enum fy_access access)
+{
+    return (struct fy_view){.host = host,
+                            .element_bytes = 1,
+                            .access = (uint8_t)access,
+                            .naxes = 1,
+                            .extent = {(int64_t)n},
+                            .stride = {1},
+                            .lo = INT64_MIN,
+                            .hi = INT64_MAX};
+}
+
+/* Before a call the last ones say how much it may find; a call that is declined then
+ * loses nothing, and an object that it would have been the first to use is not kept. */
+START_TEST(test_expected)
+{
+    const uint64_t looked = _i ? BYTES : 0;
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
+    struct fy_view views[] = {view_of(BYTES, FY_ACCESS_IN)};
+    ck_assert_uint_eq(fy_memory_expect(&memory, views, 1).kept_bytes, 0);
+    fy_memory_hold(&memory, device, views, 1, &budget, 0, &hold);
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    struct fy_memory_guess guess = fy_memory_expect(&memory, views, 1);
+    ck_assert_uint_eq(guess.kept_bytes, BYTES);
+    ck_assert_uint_eq(guess.hashed_bytes, looked);
+    host[FY_PAGE_BYTES * 5] = 7;
+    fy_memory_hold(&memory, device, views, 1, &budget, 0, &hold);
+    ck_assert_uint_eq(hold.hashed_bytes, looked);
+    ck_assert_uint_eq(hold.kept_bytes, BYTES - FY_PAGE_BYTES);
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    guess = fy_memory_expect(&memory, views, 1);
+    ck_assert_uint_eq(guess.kept_bytes, BYTES - FY_PAGE_BYTES);
+    /* The original writes a result: those pages are stale, and no others. */
+    views[0] = view_of(BYTES, FY_ACCESS_INOUT);
+    ck_assert_uint_eq(fy_memory_expect(&memory, views, 1).hashed_bytes,
+                      2 * looked);
+    fy_memory_hold(&memory, device, views, 1, &budget, 0, &hold);
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    host[FY_PAGE_BYTES * 7] = 7;
+    int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
+    ck_assert_int_ge(stale, 2 * FY_PAGE_BYTES);
+    ck_assert(_i == 0 || stale == 2 * FY_PAGE_BYTES);
+    /* Where hashing does not pay there is nothing new to compare. */
+    fy_memory_compare(&memory, false);
+    fy_memory_evict(&memory, UINT64_MAX);
+    ck_assert_uint_eq(fy_memory_expect(&memory, views, 1).kept_bytes, 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), _i ? -1 : BYTES);
     end();
 }
 END_TEST
@@ -359,19 +415,12 @@ START_TEST(test_writes_during_a_call)
     struct fy_hold hold;
     uint64_t budget = 2 << 20;
     begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
-    const struct fy_view view = {.host = host,
-                                 .element_bytes = 1,
-                                 .access = FY_ACCESS_IN,
-                                 .naxes = 1,
-                                 .extent = {BYTES},
-                                 .stride = {1},
-                                 .lo = INT64_MIN,
-                                 .hi = INT64_MAX};
+    const struct fy_view view = view_of(BYTES, FY_ACCESS_IN);
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
     ck_assert_uint_eq(hold.count, 1);
     hold.rows[0].placed = true;
     host[FY_PAGE_BYTES * 5] = 7;
-    fy_memory_release(&memory, &hold, true);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     host[FY_PAGE_BYTES * 6] = 7;
     /* Neither content of page 5 is known to be the mirror's. */
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 2 * FY_PAGE_BYTES);
@@ -382,7 +431,7 @@ START_TEST(test_writes_during_a_call)
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
     hold.rows[0].placed = true;
     host[FY_PAGE_BYTES * 9] = 4;
-    fy_memory_release(&memory, &hold, true);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     host[FY_PAGE_BYTES * 9] = 3;
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
     end();
@@ -406,7 +455,7 @@ START_TEST(test_gaps_of_results)
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
     ck_assert_uint_eq(hold.count, 1);
     hold.rows[0].placed = true;
-    fy_memory_release(&memory, &hold, true);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     const size_t span = BYTES - FY_PAGE_BYTES / 2;
     ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
     end();
@@ -462,6 +511,7 @@ main(void)
     tcase_add_loop_test(tcase, test_contents_are_compared, 0, 2);
     tcase_add_loop_test(tcase, test_writes_during_a_call, watches ? 0 : 1, 2);
     tcase_add_loop_test(tcase, test_gaps_of_results, watches ? 0 : 1, 2);
+    tcase_add_loop_test(tcase, test_expected, watches ? 0 : 1, 2);
     tcase_add_loop_test(tcase, test_forked_child, watches ? 0 : 1, 2);
     suite_add_tcase(suite, tcase);
     if (!watches) {
