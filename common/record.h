@@ -12,12 +12,12 @@
 #include "common/status.h"
 
 #define FY_RECORD_MAGIC   "ferryREC"
-#define FY_RECORD_VERSION 2
+#define FY_RECORD_VERSION 3
 
 struct fy_record_row { /* one per row of model->functions */
     uint64_t calls, offloaded;
     uint64_t declined[32]; /* by enum fy_reason */
-    uint64_t bytes_in, bytes_out, chunks, lower_bound_bytes;
+    uint64_t bytes_in, bytes_out, kept_bytes, chunks, lower_bound_bytes;
     uint64_t original_ns, device_ns;
     uint64_t trials, trial_ns; /* calls on the side that seemed slower, made
                                 * to learn its time; their cost in ns */

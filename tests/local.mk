@@ -205,7 +205,7 @@ EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today tests/style/WORDS.toda
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
 EXTRA_DIST += tests/unit/lauum.ferry tests/sample.py tests/chosen.py tests/patience.py tests/patience.h tests/tap.sh tests/limited tests/speed tests/skips tests/near tests/unit/runner.h tests/unit/possible.h tests/unit/random.h tests/unit/stage.h
-EXTRA_DIST += tests/mutants tests/mutants.same tests/machine
+EXTRA_DIST += tests/mutants tests/mutants.named tests/mutants.same tests/machine
 EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh

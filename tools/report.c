@@ -34,6 +34,7 @@ add_row(struct fy_report_row *to, const struct fy_record_row *from)
     }
     to->bytes_in += from->bytes_in;
     to->bytes_out += from->bytes_out;
+    to->kept_bytes += from->kept_bytes;
     to->chunks += from->chunks;
     to->lower_bound_bytes += from->lower_bound_bytes;
     to->original_seconds += 1e-9 * (double)from->original_ns;
@@ -115,6 +116,10 @@ print_row(const struct fy_report_row *row, FILE *to)
                   (unsigned long long)row->offloaded,
                   (unsigned long long)row->chunks, in, back, bound,
                   row->original_seconds, row->device_seconds);
+    if (row->kept_bytes) {
+        human_bytes(row->kept_bytes, in);
+        (void)fprintf(to, "    on the device already: %s\n", in);
+    }
     if (row->trials) {
         (void)fprintf(to,
                       "    tried where it seemed slower: %llu calls, which "
@@ -188,12 +193,13 @@ write_row(const struct fy_report_row *row, FILE *to)
     }
     (void)fprintf(
         to,
-        "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"chunks\": %llu, "
+        "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"kept_bytes\": %llu, "
+        "\"chunks\": %llu, "
         "\"lower_bound_bytes\": %llu, \"original_seconds\": %.9f, "
         "\"device_seconds\": %.9f, \"trials\": %llu, "
         "\"trial_seconds\": %.9f}",
         (unsigned long long)row->bytes_in, (unsigned long long)row->bytes_out,
-        (unsigned long long)row->chunks,
+        (unsigned long long)row->kept_bytes, (unsigned long long)row->chunks,
         (unsigned long long)row->lower_bound_bytes, row->original_seconds,
         row->device_seconds, (unsigned long long)row->trials,
         row->trial_seconds);
@@ -254,6 +260,7 @@ read_row(const json_t *object, struct fy_report_row *row)
     }
     row->bytes_in = fy_json_count(object, "bytes_in");
     row->bytes_out = fy_json_count(object, "bytes_out");
+    row->kept_bytes = fy_json_count(object, "kept_bytes");
     row->chunks = fy_json_count(object, "chunks");
     row->lower_bound_bytes = fy_json_count(object, "lower_bound_bytes");
     row->original_seconds = fy_json_number(object, "original_seconds");

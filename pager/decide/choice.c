@@ -122,11 +122,17 @@ fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
 
 bool
 fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
-                  const struct fy_bound *bound, struct fy_decision *decision)
+                  const struct fy_bound *bound,
+                  const struct fy_memory_guess *resident,
+                  struct fy_decision *decision)
 {
-    const struct fy_traffic least =
+    struct fy_traffic least =
         fy_least_traffic(bound->views, bound->function->noperands);
 
+    least.bytes_in -= resident->kept_bytes < least.bytes_in
+                          ? resident->kept_bytes
+                          : least.bytes_in;
+    least.hashed_bytes = resident->hashed_bytes;
     choice->least_seconds =
         fy_cost_device(fy_choice_rates(chooser), bound, &least, 0);
     if (!pick(chooser, choice, bound,

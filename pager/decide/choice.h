@@ -67,7 +67,8 @@ bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
                     const struct fy_traffic *traffic, double touched_bytes,
                     struct fy_decision *decision);
 /*
- * Decides as fy_choice_pays() with the least traffic that any plan could have.
+ * Decides as fy_choice_pays() with the least traffic that any plan could have, where
+ * `resident' is what residency is expected to save and to cost.
  * A card that is not open yet is not opened for less than the opening costs:
  * until then calls only add up their expected gains; or, if the expectation
  * may be that wrong, it is opened for a small part of the time that calls have
@@ -75,6 +76,7 @@ bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
  */
 bool fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                        const struct fy_bound *bound,
+                       const struct fy_memory_guess *resident,
                        struct fy_decision *decision);
 
 /* It was planned and ran on the device, in so many seconds. */

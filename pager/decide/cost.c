@@ -28,17 +28,12 @@ struct rate_row {
 static const char cuda_prefix[] = "cuda.";
 
 static const struct rate_row rows[] = {
-    RATE(cpu_flops_f32, 4e10, 4e11),
-    RATE(cpu_flops_f64, 2e10, 2e11),
-    RATE(cpu_bytes, 1e10, 5e10),
-    RATE(device_flops_f32, 4e10, 8e12),
-    RATE(device_flops_f64, 2e10, 4e11),
-    RATE(device_bytes, 1e10, 3e11),
-    RATE(in_bytes, 5e9, 8e9),
-    RATE(out_bytes, 5e9, 8e9),
-    RATE(call_seconds, 5e-5, 1e-4),
-    RATE(step_seconds, 2e-5, 3e-5),
-    RATE(overlap, 0, 1),
+    RATE(cpu_flops_f32, 4e10, 4e11),    RATE(cpu_flops_f64, 2e10, 2e11),
+    RATE(cpu_bytes, 1e10, 5e10),        RATE(cpu_hash_bytes, 3e9, 5e9),
+    RATE(device_flops_f32, 4e10, 8e12), RATE(device_flops_f64, 2e10, 4e11),
+    RATE(device_bytes, 1e10, 3e11),     RATE(in_bytes, 5e9, 8e9),
+    RATE(out_bytes, 5e9, 8e9),          RATE(call_seconds, 5e-5, 1e-4),
+    RATE(step_seconds, 2e-5, 3e-5),     RATE(overlap, 0, 1),
 };
 
 enum {
@@ -224,6 +219,8 @@ fy_cost_device(const struct fy_rates *rates, const struct fy_bound *bound,
         longest = compute;
     }
     double all = in + out + compute;
-    return rates->call_seconds + (double)traffic->chunks * rates->step_seconds +
+    double hash = (double)traffic->hashed_bytes / rates->cpu_hash_bytes;
+    return rates->call_seconds + hash +
+           (double)traffic->chunks * rates->step_seconds +
            rates->overlap * longest + (1 - rates->overlap) * all;
 }

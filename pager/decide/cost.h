@@ -13,6 +13,7 @@
 struct fy_rates {
     double cpu_flops_f32, cpu_flops_f64; /* of the originals, per second */
     double cpu_bytes;                    /* streamed by the originals */
+    double cpu_hash_bytes;               /* compared by residency */
     double device_flops_f32, device_flops_f64;
     double device_bytes;        /* the device's own memory */
     double in_bytes, out_bytes; /* the link, each way */

@@ -147,6 +147,10 @@ fy_explain(const struct fy_decision *decision)
             (unsigned long long)decision->traffic.bytes_in,
             (unsigned long long)decision->traffic.bytes_out,
             (unsigned long long)decision->traffic.chunks);
+        if (decision->traffic.kept_bytes > 0) {
+            add(&line, ", %llu bytes on the device already",
+                (unsigned long long)decision->traffic.kept_bytes);
+        }
     } else {
         add(&line, " original, %s", fy_reason_word(decision->reason));
     }

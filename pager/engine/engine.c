@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/clock.h"
 #include "common/debug.h"
@@ -27,6 +28,7 @@
 #include "pager/engine/fork.h"
 #include "pager/engine/state.h"
 #include "pager/execute/hostmem.h"
+#include "pager/memory/remap.h"
 #include "pager/plan/plan.h"
 
 enum {
@@ -138,8 +140,10 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
     /* A verification puts the operands back later. */
-    fy_memory_release(&state.memory, hold, status == FY_OK);
+    fy_memory_release(&state.memory, hold,
+                      status == FY_OK ? FY_HOLD_RAN : FY_HOLD_FAILED);
     decision->actual_seconds = fy_clock_seconds() - start;
+    decision->traffic.kept_bytes = hold->kept_bytes;
     if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
         status == FY_ERR_BUSY || status == FY_ERR_UNSUPPORTED) {
         take_note(decision, lease->device);
@@ -237,6 +241,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         return plan_reason(status);
     }
     plan->schedule.hold = hold;
+    plan->predicted.hashed_bytes = hold->hashed_bytes;
     plan->predicted.bytes_in -= hold->kept_bytes < plan->predicted.bytes_in
                                     ? hold->kept_bytes
                                     : plan->predicted.bytes_in;
@@ -307,7 +312,11 @@ hold_operands(const struct offload *offload, struct fy_lease *lease,
               struct fy_hold *hold)
 {
     uint64_t left = lease->budget_bytes;
+    const struct fy_rates *rates = fy_choice_rates(&state.chooser);
 
+    fy_memory_compare(&state.memory,
+                      state.settings->force ||
+                          rates->cpu_hash_bytes > rates->in_bytes);
     fy_memory_hold(&state.memory, lease->device, offload->bound.views,
                    offload->bound.function->noperands, &left, left / 2, hold);
     if (left != lease->budget_bytes) {
@@ -345,7 +354,7 @@ run_on_device(struct offload *offload)
     hold_operands(offload, &lease, &hold);
     do { /* again without mirrors: the release has emptied the hold */
         reason = plan_and_run(offload, &lease, &hold, &ran_out);
-        fy_memory_release(&state.memory, &hold, false); /* where nothing ran */
+        fy_memory_release(&state.memory, &hold, FY_HOLD_UNUSED);
     } while (ran_out && fy_pool_shrink(&state.pool, &lease));
     fy_pool_release(&state.pool, &lease);
     return reason;
@@ -435,8 +444,11 @@ decide(struct offload *offload)
     }
     fy_choice_begin(&state.chooser, &offload->choice, &offload->bound,
                     call->caller);
+    const struct fy_memory_guess resident =
+        fy_memory_expect(&state.memory, offload->bound.views,
+                         offload->bound.function->noperands);
     if (!fy_choice_may_pay(&state.chooser, &offload->choice, &offload->bound,
-                           &offload->decision)) {
+                           &resident, &offload->decision)) {
         return FY_REASON_UNPROFITABLE;
     }
     if (!hold(offload)) {
@@ -467,6 +479,7 @@ count(const struct offload *offload)
     }
     FY_RECORD_ADD(row->bytes_in, decision->traffic.bytes_in);
     FY_RECORD_ADD(row->bytes_out, decision->traffic.bytes_out);
+    FY_RECORD_ADD(row->kept_bytes, decision->traffic.kept_bytes);
     FY_RECORD_ADD(row->chunks, decision->traffic.chunks);
     FY_RECORD_ADD(row->lower_bound_bytes, offload->lower_bound_bytes);
     FY_RECORD_ADD(row->device_ns, decision->actual_seconds * 1e9);
@@ -624,6 +637,22 @@ end_threads(void)
     fy_pool_end_threads(&state.pool);
 }
 
+static void *
+engine_remap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *to)
+{
+    if (!state.memory.has_watched) {
+        errno = EFAULT;
+        return MAP_FAILED;
+    }
+    return fy_remap(old, old_bytes, new_bytes, flags, to);
+}
+
+static void
+engine_unwatch(void)
+{
+    fy_memory_unwatch(&state.memory);
+}
+
 static const struct fy_engine engine = {
     .size_bytes = sizeof(engine),
     .call = engine_call,
@@ -635,6 +664,8 @@ static const struct fy_engine engine = {
     .loading = engine_loading,
     .silence = engine_silence,
     .end_threads = end_threads,
+    .remap = engine_remap,
+    .unwatch = engine_unwatch,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

@@ -106,6 +106,16 @@ struct fy_engine {
     /* Ends the threads that wait for work, where the device has some that can be ended;
      * the next call starts others. Not in a handler. */
     void (*end_threads)(void);
+    /*
+     * The kernel has refused the program's mremap(2) with EFAULT: does it where it was
+     * refused because operands are watched. MAP_FAILED with errno. Any thread, also in
+     * a handler and in a forked child.
+     */
+    void *(*remap)(void *old, size_t old_bytes, size_t new_bytes, int flags,
+                   void *to);
+    /* The program makes a userfaultfd, to which no watched memory can be registered:
+     * watches nothing from here on. Not in a handler. */
+    void (*unwatch)(void);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

@@ -67,6 +67,9 @@ struct fy_schedule {
 struct fy_traffic {
     uint64_t bytes_in, bytes_out;
     uint64_t chunks; /* steps that ran */
+    /* Of residency: bytes that were on the device already, and are not in bytes_in;
+     * bytes that were, or are to be, hashed. */
+    uint64_t kept_bytes, hashed_bytes;
 };
 
 #endif

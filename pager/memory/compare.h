@@ -29,6 +29,7 @@ struct fy_compare {
 
 /* Draws the secret. FY_ERR_NOMEM; FY_ERR_IO: the kernel has no random numbers. */
 int fy_compare_start(struct fy_compare *compare) FY_MUST_CHECK;
+/* Frees the block of fy_compare_start(). */
 void fy_compare_end(struct fy_compare *compare);
 
 /* Told the hash of the page at address `page'. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of objects. The rules that lose an update when they are broken: protect
+ * The use of objects by calls. The rules that lose an update when they are broken: protect
  * (scan), then copy; a written page is stale in every object; only pages that lie wholly
  * in the operand become clean; of a result only pages without gaps do; each use scans
  * again, and a mapping that is not registered ends the object. Of compared objects: a
@@ -8,32 +8,16 @@
  */
 #include "config.h"
 
-#include "pager/memory/memory.h"
+#include "pager/memory/objects.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/debug.h"
 
 enum {
-    MIRROR_ALIGN = 256,
     WASTED_USES = 2, /* in a row, and the object is dropped */
-    FIRST_SKIP = 16,
-    MOST_SKIP = 4096,
 };
-
-static uintptr_t
-page_down(uintptr_t at)
-{
-    return at & ~(uintptr_t)(FY_PAGE_BYTES - 1);
-}
-
-static uintptr_t
-page_up(uintptr_t at)
-{
-    return page_down(at + FY_PAGE_BYTES - 1);
-}
 
 int
 fy_memory_start(struct fy_memory *m, enum fy_residency residency,
@@ -47,6 +31,7 @@ fy_memory_start(struct fy_memory *m, enum fy_residency residency,
     m->residency = residency;
     m->least_bytes = least_bytes ? least_bytes : FY_MEMORY_LEAST_BYTES;
     m->watch.fd = -1;
+    m->compares = true;
     bool can_watch = watches && fy_pages_open(&m->watch) == FY_OK;
     bool can_compare = compares && fy_compare_start(&m->compare) == FY_OK;
     if (watches && !can_watch) {
@@ -59,45 +44,14 @@ fy_memory_start(struct fy_memory *m, enum fy_residency residency,
     return pthread_mutex_init(&m->lock, NULL) ? FY_ERR_NOMEM : FY_OK;
 }
 
-/* Lock held, for all functions down to the next remark. */
-static void
-set_pages(struct fy_object *o, uintptr_t first, uintptr_t end, bool clean)
-{
-    uintptr_t base = page_down(o->start);
-    uintptr_t lo = first > o->start ? first : o->start;
-    uintptr_t hi = end < o->end ? end : o->end;
-
-    if (lo < hi) {
-        size_t from = (lo - base) / FY_PAGE_BYTES;
-        size_t to = (page_up(hi) - base) / FY_PAGE_BYTES;
-        memset(o->clean + from, clean, to - from);
-    }
-}
-
-static void
-turn_stale(void *opaque, uintptr_t first, uintptr_t end)
-{
-    struct fy_memory *m = opaque;
-    m->found = true;
-    for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
-        set_pages(&m->objects[i], first, end, false);
-    }
-}
-
-static size_t
-index_of(const struct fy_object *o, uintptr_t page)
-{
-    return (page - page_down(o->start)) / FY_PAGE_BYTES;
-}
-
 /* A page with another hash than the mirror's is stale. Keeps the hash for settle_read(). */
 static void
 compare_before(void *opaque, uintptr_t page, struct fy_page_hash hash)
 {
     struct fy_object *o = opaque;
-    struct fy_page_hash *old = &o->hashes[index_of(o, page)];
+    struct fy_page_hash *old = &o->hashes[fy_object_index(o, page)];
     if (old->low != hash.low || old->high != hash.high) {
-        o->clean[index_of(o, page)] = false;
+        o->clean[fy_object_index(o, page)] = false;
         *old = hash;
     }
 }
@@ -107,8 +61,8 @@ static void
 compare_after(void *opaque, uintptr_t page, struct fy_page_hash hash)
 {
     struct fy_object *o = opaque;
-    struct fy_page_hash *old = &o->hashes[index_of(o, page)];
-    o->clean[index_of(o, page)] =
+    struct fy_page_hash *old = &o->hashes[fy_object_index(o, page)];
+    o->clean[fy_object_index(o, page)] =
         old->low == hash.low && old->high == hash.high;
 }
 
@@ -117,15 +71,16 @@ static void
 take_hash(void *opaque, uintptr_t page, struct fy_page_hash hash)
 {
     struct fy_object *o = opaque;
-    o->hashes[index_of(o, page)] = hash;
-    o->clean[index_of(o, page)] = true;
+    o->hashes[fy_object_index(o, page)] = hash;
+    o->clean[fy_object_index(o, page)] = true;
 }
 
 static int
 hash_pages(struct fy_memory *m, struct fy_object *o, uintptr_t lo, uintptr_t hi,
            fy_compare_told *told)
 {
-    return fy_compare_pages(&m->compare, page_up(lo), page_down(hi), told, o);
+    return fy_compare_pages(&m->compare, fy_page_up(lo), fy_page_down(hi), told,
+                            o);
 }
 
 /* Finds pages that lie wholly in the operand and were written: they are stale. */
@@ -135,130 +90,27 @@ look(struct fy_memory *m, const struct fy_held *held)
     struct fy_object *o = held->object;
     m->found = false;
     if (!o->hashes) {
-        return fy_pages_scan(&m->watch, page_up(held->lo), page_down(held->hi),
-                             turn_stale, turn_stale, m);
+        return fy_pages_scan(&m->watch, fy_page_up(held->lo),
+                             fy_page_down(held->hi), fy_objects_stale,
+                             fy_objects_stale, m);
     }
     if (!held->reads) { /* all of it will be other bytes */
-        set_pages(o, held->lo, held->hi, false);
+        fy_object_mark(o, held->lo, held->hi, false);
         return FY_OK;
     }
     return hash_pages(m, o, held->lo, held->hi, compare_before);
 }
 
 static void
-drop(struct fy_memory *m, struct fy_object *o, const char *why)
+unwatch(struct fy_memory *m)
 {
-    if (o->owner) {
-        o->dead = true;
-        return;
-    }
-    fy_debug(MEMORY, "object of %llu bytes dropped: %s",
-             (unsigned long long)(o->end - o->start), why);
-    if (o->buffer) {
-        o->device->ops->free(o->device, o->buffer);
-    }
-    m->resident_bytes -= o->buffer_bytes;
-    free(o->clean);
-    free(o->hashes);
-    memset(o, 0, sizeof(*o));
-}
-
-static struct fy_past *
-remember(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
-{
-    struct fy_past *oldest = &m->past[0];
-    for (unsigned i = 0; i < FY_MEMORY_PAST; i++) {
-        struct fy_past *past = &m->past[i];
-        if (past->start == lo && past->end == hi) {
-            past->used = m->holds;
-            return past;
-        }
-        if (past->used < oldest->used) {
-            oldest = past;
-        }
-    }
-    *oldest = (struct fy_past){lo, hi, m->holds, 0, 0};
-    return oldest;
-}
-
-/* Has the next objects of that range made later and later. */
-static void
-back_off(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
-{
-    struct fy_past *past = remember(m, lo, hi);
-    past->backoff = past->backoff == 0 ? FIRST_SKIP : 2 * past->backoff;
-    past->backoff = past->backoff > MOST_SKIP ? MOST_SKIP : past->backoff;
-    past->skip = past->backoff;
-}
-
-/* The object that has all of the range; drops others that overlap and are free. */
-static struct fy_object *
-find(struct fy_memory *m, uintptr_t lo, uintptr_t hi, const void *owner,
-     bool *busy)
-{
+    fy_pages_close(&m->watch);
     for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
         struct fy_object *o = &m->objects[i];
-        if (o->start >= hi || o->end <= lo) {
-            continue;
+        if (o->end != 0 && !o->hashes) {
+            fy_object_drop(m, o, "the program has a userfaultfd of its own");
         }
-        if ((o->owner && o->owner != owner) || o->dead) {
-            *busy = true;
-            return NULL;
-        }
-        if (o->start <= lo && o->end >= hi) {
-            return o;
-        }
-        if (o->owner) {
-            *busy = true;
-            return NULL;
-        }
-        drop(m, o, "an operand reaches beyond it");
     }
-    return NULL;
-}
-
-static struct fy_object *
-make(struct fy_memory *m, struct fy_device *device, uintptr_t lo, uintptr_t hi,
-     uint64_t *budget, uint64_t least)
-{
-    const uint64_t bytes = (uint64_t)(hi - lo) + MIRROR_ALIGN;
-    struct fy_object *o = NULL;
-
-    for (unsigned i = 0; i < FY_MEMORY_OBJECTS && !o; i++) {
-        o = m->objects[i].end == 0 ? &m->objects[i] : NULL;
-    }
-    struct fy_past *past = remember(m, lo, hi);
-    if (past->skip > 0) {
-        past->skip--;
-        return NULL;
-    }
-    if (!o || bytes > *budget || *budget - bytes < least) {
-        return NULL;
-    }
-    bool watched = m->watch.fd >= 0 && fy_pages_add(&m->watch, lo, hi) == FY_OK;
-    if (!watched && !m->compare.block) {
-        return NULL;
-    }
-    size_t pages = (page_up(hi) - page_down(lo)) / FY_PAGE_BYTES;
-    o->clean = calloc(pages, 1);
-    o->hashes = watched ? NULL : calloc(pages, sizeof *o->hashes);
-    if (!o->clean || (!watched && !o->hashes) ||
-        device->ops->alloc(device, bytes, &o->buffer) != FY_OK) {
-        free(o->clean);
-        free(o->hashes);
-        memset(o, 0, sizeof(*o));
-        return NULL;
-    }
-    o->start = lo;
-    o->end = hi;
-    o->device = device;
-    o->buffer_bytes = bytes;
-    o->mirror = o->buffer + lo % MIRROR_ALIGN;
-    m->resident_bytes += bytes;
-    *budget -= bytes;
-    fy_debug(MEMORY, "object of %llu bytes made, %s",
-             (unsigned long long)(hi - lo), watched ? "watched" : "compared");
-    return o;
 }
 
 static uint64_t
@@ -280,16 +132,25 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
 {
     held->object = o;
     if (look(m, held) != FY_OK) {
-        drop(m, o, "its mapping is another one, or the kernel refused a look");
+        fy_object_drop(
+            m, o, "its mapping is another one, or the kernel refused a look");
         return false;
     }
     /* The scan has left out pages that the operand has only a part of. */
-    set_pages(o, page_down(held->lo), page_up(held->lo), false);
-    set_pages(o, page_down(held->hi), page_up(held->hi), false);
+    fy_object_mark(o, fy_page_down(held->lo), fy_page_up(held->lo), false);
+    fy_object_mark(o, fy_page_down(held->hi), fy_page_up(held->hi), false);
     /* Pinning is a write that is seen, unless it came before the protection, which may
      * be that of an object that was dropped. */
-    if (!o->hashes && (m->found || is_new) && fy_pages_is_blind()) {
-        drop(m, o, "memory may be pinned");
+    enum fy_pages_rival rival = !o->hashes && (m->found || is_new)
+                                    ? fy_pages_rival(&m->watch)
+                                    : FY_PAGES_ALONE;
+    if (rival == FY_PAGES_WATCHED) {
+        unwatch(
+            m); /* one that was made without libc, or has come from elsewhere */
+        return false;
+    }
+    if (rival == FY_PAGES_PINNED) {
+        fy_object_drop(m, o, "memory may be pinned");
         return false;
     }
     bool waste = held->reads ? stale_bytes(held) > (held->hi - held->lo) / 8 * 7
@@ -300,8 +161,8 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     }
     o->wasted = waste ? o->wasted + 1 : 0;
     if (o->wasted >= WASTED_USES) {
-        back_off(m, o->start, o->end);
-        drop(m, o, "it is written between calls");
+        fy_object_back_off(m, o->start, o->end);
+        fy_object_drop(m, o, "it is written between calls");
         return false;
     }
     return true;
@@ -341,6 +202,50 @@ describe(const struct fy_view *view, uint64_t least, struct fy_held *held)
     return span >= least && bytes >= span / 4;
 }
 
+/* Bytes of the operand that are hashed before and after its call. */
+static uint64_t
+hashed_bytes(const struct fy_held *held, bool compared)
+{
+    return compared ? (held->hi - held->lo) *
+                          ((uint64_t)held->reads + (uint64_t)held->writes)
+                    : 0;
+}
+
+struct fy_memory_guess
+fy_memory_expect(const struct fy_memory *m, const struct fy_view *views,
+                 unsigned n)
+{
+    struct fy_memory_guess guess = {0, 0};
+
+    for (unsigned i = 0; m->residency != FY_RESIDENCY_OFF && i < n; i++) {
+        struct fy_held held;
+        if (!describe(&views[i], m->least_bytes, &held)) {
+            continue;
+        }
+        for (unsigned k = 0; k < FY_MEMORY_OBJECTS; k++) {
+            const struct fy_known *known = &m->known[k];
+            if (__atomic_load_n(&known->start, __ATOMIC_RELAXED) > held.lo ||
+                __atomic_load_n(&known->end, __ATOMIC_RELAXED) < held.hi) {
+                continue;
+            }
+            uint64_t clean =
+                __atomic_load_n(&known->clean_bytes, __ATOMIC_RELAXED);
+            uint64_t all = held.hi - held.lo;
+            guess.kept_bytes += !held.reads ? 0 : clean < all ? clean : all;
+            guess.hashed_bytes += hashed_bytes(
+                &held, __atomic_load_n(&known->compared, __ATOMIC_RELAXED));
+            break;
+        }
+    }
+    return guess;
+}
+
+void
+fy_memory_compare(struct fy_memory *m, bool pays)
+{
+    __atomic_store_n(&m->compares, pays, __ATOMIC_RELAXED);
+}
+
 void
 fy_memory_hold(struct fy_memory *m, struct fy_device *device,
                const struct fy_view *views, unsigned n, uint64_t *budget,
@@ -363,14 +268,15 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
             hold->operands |= UINT32_C(1) << i;
             continue;
         }
-        struct fy_object *o = find(m, held->lo, held->hi, hold, &busy);
+        struct fy_object *o =
+            fy_object_find(m, held->lo, held->hi, hold, &busy);
         bool is_new = !o;
         if (o && o->device != device) {
-            drop(m, o, "it is of another device");
+            fy_object_drop(m, o, "it is of another device");
             continue;
         }
         if (!o && !busy) {
-            o = make(m, device, held->lo, held->hi, budget, least);
+            o = fy_object_make(m, device, held->lo, held->hi, budget, least);
         }
         if (!o || !refresh(m, o, held, is_new)) {
             continue;
@@ -386,9 +292,11 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
         hold->stale_bytes += held->reads ? stale : 0;
         if (held->writes && !held->object->hashes) {
             /* Each page would cost a fault when it is copied back. */
-            fy_pages_let(&m->watch, page_up(held->lo), page_down(held->hi));
+            fy_pages_let(&m->watch, fy_page_up(held->lo),
+                         fy_page_down(held->hi));
         }
         hold->kept_bytes += held->reads ? all - stale : 0;
+        hold->hashed_bytes += hashed_bytes(held, held->object->hashes != NULL);
     }
     pthread_mutex_unlock(&m->lock);
     errno = saved;
@@ -403,12 +311,12 @@ settle_read(struct fy_memory *m, const struct fy_held *held)
     uint64_t bytes;
 
     if (!o->hashes) {
-        set_pages(o, page_up(held->lo), page_down(held->hi), true);
+        fy_object_mark(o, fy_page_up(held->lo), fy_page_down(held->hi), true);
         return;
     }
     while (!held->writes && fy_held_stale(held, &at, &bytes)) {
         if (hash_pages(m, o, at, at + bytes, compare_after) != FY_OK) {
-            set_pages(o, at, at + bytes, false);
+            fy_object_mark(o, at, at + bytes, false);
         }
         at += bytes;
     }
@@ -422,21 +330,45 @@ settle_written(struct fy_memory *m, const struct fy_held *held)
     bool whole = held->dense && held->placed && !held->missed;
 
     if (o->hashes) {
-        turn_stale(m, held->lo, held->hi);
+        fy_objects_stale(m, held->lo, held->hi);
         if (whole && hash_pages(m, o, held->lo, held->hi, take_hash) != FY_OK) {
-            set_pages(o, held->lo, held->hi, false);
+            fy_object_mark(o, held->lo, held->hi, false);
         }
         return;
     }
     bool seen = look(m, held) == FY_OK;
-    turn_stale(m, held->lo, held->hi);
-    if (seen && whole && !fy_pages_is_blind()) {
-        set_pages(o, page_up(held->lo), page_down(held->hi), true);
+    fy_objects_stale(m, held->lo, held->hi);
+    if (seen && whole && fy_pages_rival(&m->watch) == FY_PAGES_ALONE) {
+        fy_object_mark(o, fy_page_up(held->lo), fy_page_down(held->hi), true);
     }
 }
 
+/* A call has run with the row. Returns false if the object is of no use to it. */
+static bool
+settle(struct fy_memory *m, const struct fy_held *held)
+{
+    if (held->placed && held->reads) {
+        settle_read(m, held);
+    }
+    if (!held->placed) {
+        fy_object_back_off(m, held->object->start, held->object->end);
+    }
+    return held->placed;
+}
+
+static uint64_t
+clean_bytes(const struct fy_object *o)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < fy_object_index(o, fy_page_up(o->end)); i++) {
+        pages += o->clean[i];
+    }
+    return pages * FY_PAGE_BYTES;
+}
+
 void
-fy_memory_release(struct fy_memory *m, struct fy_hold *hold, bool ok)
+fy_memory_release(struct fy_memory *m, struct fy_hold *hold,
+                  enum fy_hold_end end)
 {
     int saved = errno;
     if (hold->count == 0) {
@@ -444,28 +376,27 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold, bool ok)
     }
     pthread_mutex_lock(&m->lock);
     for (unsigned i = 0; i < hold->count; i++) {
-        const struct fy_held *held = &hold->rows[i];
-        if (ok && held->placed && held->reads) {
-            settle_read(m, held);
-        }
+        struct fy_object *o = hold->rows[i].object;
+        bool dead = end == FY_HOLD_FAILED ||
+                    (end == FY_HOLD_RAN && !settle(m, &hold->rows[i]));
+        o->dead = o->dead || dead;
     }
     for (unsigned i = 0; i < hold->count; i++) {
-        const struct fy_held *held = &hold->rows[i];
-        if (ok && held->writes) {
-            settle_written(m, held);
+        if (end == FY_HOLD_RAN && hold->rows[i].writes) {
+            settle_written(m, &hold->rows[i]);
         }
-        if (ok && !held->placed) {
-            back_off(m, held->object->start, held->object->end);
-        }
-        held->object->dead |= !ok || !held->placed;
     }
     for (unsigned i = 0; i < hold->count; i++) {
         struct fy_object *o = hold->rows[i].object;
-        if (o->owner == hold) {
-            o->owner = NULL;
-            if (o->dead) {
-                drop(m, o, "its call failed, or cannot use it");
-            }
+        if (o->owner != hold) {
+            continue;
+        }
+        o->owner = NULL;
+        uint64_t clean = clean_bytes(o);
+        if (o->dead || (end == FY_HOLD_UNUSED && clean == 0)) {
+            fy_object_drop(m, o, "its call failed, or cannot use it");
+        } else {
+            fy_object_publish(m, o, clean);
         }
     }
     hold->count = 0;
@@ -474,37 +405,23 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold, bool ok)
     errno = saved;
 }
 
+uint64_t
+fy_memory_bytes(const struct fy_memory *m)
+{
+    return __atomic_load_n(&m->resident_bytes, __ATOMIC_RELAXED);
+}
+
 void
-fy_memory_evict(struct fy_memory *m, uint64_t bytes)
+fy_memory_unwatch(struct fy_memory *m)
 {
     int saved = errno;
     if (m->residency == FY_RESIDENCY_OFF) {
         return;
     }
     pthread_mutex_lock(&m->lock);
-    for (uint64_t freed = 0; freed < bytes;) {
-        struct fy_object *oldest = NULL;
-        for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
-            struct fy_object *o = &m->objects[i];
-            if (o->end != 0 && !o->owner &&
-                (!oldest || o->used < oldest->used)) {
-                oldest = o;
-            }
-        }
-        if (!oldest) {
-            break;
-        }
-        freed += oldest->buffer_bytes;
-        drop(m, oldest, "other calls need the memory");
-    }
+    unwatch(m);
     pthread_mutex_unlock(&m->lock);
     errno = saved;
-}
-
-uint64_t
-fy_memory_bytes(const struct fy_memory *m)
-{
-    return __atomic_load_n(&m->resident_bytes, __ATOMIC_RELAXED);
 }
 
 void
@@ -519,7 +436,7 @@ fy_memory_forget(struct fy_memory *m)
         if (o->end != 0) {
             m->resident_bytes -= o->buffer_bytes;
             o->buffer = o->buffer_bytes = 0; /* left with the device */
-            drop(m, o, "its device is given up");
+            fy_object_drop(m, o, "its device is given up");
         }
     }
     pthread_mutex_unlock(&m->lock);
@@ -528,8 +445,11 @@ fy_memory_forget(struct fy_memory *m)
 void
 fy_memory_after_fork(struct fy_memory *m)
 {
-    /* The descriptor is the parent's memory's; another thread may have the lock. */
+    /* The descriptor is of the parent's memory, which it keeps watched; another thread
+     * may have the lock. */
+    fy_pages_close(&m->watch);
     memset(m->objects, 0, sizeof(m->objects));
+    memset(m->known, 0, sizeof(m->known));
     m->resident_bytes = 0;
     m->residency = FY_RESIDENCY_OFF;
     (void)pthread_mutex_init(&m->lock, NULL);
@@ -566,14 +486,14 @@ bool
 fy_held_stale(const struct fy_held *held, uintptr_t *at, uint64_t *bytes)
 {
     const struct fy_object *o = held->object;
-    uintptr_t base = page_down(o->start), from = *at;
+    uintptr_t base = fy_page_down(o->start), from = *at;
 
     while (from < held->hi && o->clean[(from - base) / FY_PAGE_BYTES]) {
-        from = page_down(from) + FY_PAGE_BYTES;
+        from = fy_page_down(from) + FY_PAGE_BYTES;
     }
     uintptr_t end = from;
     while (end < held->hi && !o->clean[(end - base) / FY_PAGE_BYTES]) {
-        end = page_down(end) + FY_PAGE_BYTES;
+        end = fy_page_down(end) + FY_PAGE_BYTES;
     }
     end = end < held->hi ? end : held->hi;
     if (from >= end) {

@@ -44,6 +44,19 @@ struct fy_object {
     bool dead;         /* dropped when the owner lets go */
 };
 
+/* The part of an object that fy_memory_expect() reads without the lock. */
+struct fy_known {
+    uintptr_t start, end; /* equal: a free row */
+    uint64_t clean_bytes;
+    bool compared;
+};
+
+/* Effects of residency that a call may expect. */
+struct fy_memory_guess {
+    uint64_t kept_bytes;   /* that it reads and need not be copied */
+    uint64_t hashed_bytes; /* read to find out */
+};
+
 /* An operand range that was seen, and the fate of the object there. */
 struct fy_past {
     uintptr_t start, end;
@@ -61,8 +74,11 @@ struct fy_memory {
     uint64_t holds;
     uint64_t resident_bytes; /* device memory of all mirrors */
     bool found;              /* a written page, by the last scan */
+    bool has_watched;        /* some mapping, ever; stays in a forked child */
     struct fy_object objects[FY_MEMORY_OBJECTS];
     struct fy_past past[FY_MEMORY_PAST];
+    struct fy_known known[FY_MEMORY_OBJECTS]; /* atomic, without the lock */
+    bool compares; /* atomic: hashing is faster than copying */
 };
 
 /* One operand of a call that is a part of an object. */
@@ -81,6 +97,15 @@ struct fy_hold {
     struct fy_held rows[FY_MAX_OPERANDS];
     uint64_t kept_bytes;  /* that the call reads and need not be copied */
     uint64_t stale_bytes; /* of pages to be copied in */
+    uint64_t
+        hashed_bytes; /* by the hold, and by the release if there are results */
+};
+
+/* Ends of a call's use of objects. */
+enum fy_hold_end {
+    FY_HOLD_FAILED, /* nothing is known of the mirrors: they are given up */
+    FY_HOLD_UNUSED, /* nothing ran: pages stay clean or stale */
+    FY_HOLD_RAN,    /* stale pages were copied in, results are in host memory */
 };
 
 /*
@@ -102,17 +127,27 @@ void fy_memory_hold(struct fy_memory *memory, struct fy_device *device,
                     uint64_t *budget_bytes, uint64_t least_bytes,
                     struct fy_hold *hold);
 
+/* Ends the call's use of objects. Nothing happens for a hold that was released. */
+void fy_memory_release(struct fy_memory *memory, struct fy_hold *hold,
+                       enum fy_hold_end end);
+
 /*
- * Ends the call's use of objects. `ok': the schedule has run, stale pages were copied
- * in and results are in host memory; else the mirrors are given up.
+ * Guesses what fy_memory_hold() would find for the views, from the last calls alone: no
+ * lock, no system call, any thread, signal handlers.
  */
-void fy_memory_release(struct fy_memory *memory, struct fy_hold *hold, bool ok);
+struct fy_memory_guess fy_memory_expect(const struct fy_memory *memory,
+                                        const struct fy_view *views,
+                                        unsigned n);
+/* Has objects compared, or not, that cannot be watched; at first they are. */
+void fy_memory_compare(struct fy_memory *memory, bool pays);
 
 /* Frees mirrors that no call uses, the least recently used first, until `bytes' were
  * freed or none is left. */
 void fy_memory_evict(struct fy_memory *memory, uint64_t bytes);
 /* The device memory that mirrors have. */
 uint64_t fy_memory_bytes(const struct fy_memory *memory);
+/* Watches nothing from here on, because the program has made a userfaultfd. */
+void fy_memory_unwatch(struct fy_memory *memory);
 /* Forgets all objects because the device is left as it is: frees no device memory. */
 void fy_memory_forget(struct fy_memory *memory);
 /* In a forked child, which has no object of the parent. */

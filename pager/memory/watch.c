@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -49,6 +50,8 @@ enum {
     PAGE_PRESENT = 1 << 3,
     PAGE_SWAPPED = 1 << 4,
 };
+
+static const char own_target[] = "anon_inode:[userfaultfd]";
 
 static int
 control(int fd, unsigned long request, void *argument)
@@ -94,7 +97,7 @@ fy_pages_open(struct fy_pages *watch)
     if (!watch->control) {
         watch->control = control;
     }
-    if (is_filtered()) {
+    if (is_filtered() || fy_pages_rival(watch) == FY_PAGES_WATCHED) {
         errno = saved;
         return FY_ERR_UNSUPPORTED;
     }
@@ -122,7 +125,13 @@ void
 fy_pages_close(struct fy_pages *watch)
 {
     int saved = errno;
-    if (watch->fd >= 0) {
+    char path[40], target[sizeof(own_target)];
+    (void)snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", watch->fd);
+    /* The program may have closed it, and another file may have the number. */
+    if (watch->fd >= 0 &&
+        syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof(target)) ==
+            sizeof(own_target) - 1 &&
+        memcmp(target, own_target, sizeof(own_target) - 1) == 0) {
         close_fd(watch->fd);
     }
     watch->fd = -1;
@@ -278,47 +287,55 @@ fy_pages_let(const struct fy_pages *watch, uintptr_t first, uintptr_t end)
     errno = saved;
 }
 
-/* Returns true if a descriptor of this kind may have pinned memory. */
-static bool
-may_pin(const char *target)
+/* By the first letters of a descriptor's target. */
+static enum fy_pages_rival
+rival_of(const char *target)
 {
-    static const char *const kinds[] = {"anon_inode:[io_uring]",
-                                        "/dev/infiniband/", "/dev/vfio/",
-                                        "anon_inode:[vfio"};
+    static const struct {
+        const char *begins;
+        enum fy_pages_rival is;
+    } kinds[] = {
+        {"anon_inode:[io_uring]", FY_PAGES_PINNED},
+        {"/dev/infiniband/", FY_PAGES_PINNED},
+        {"/dev/vfio/", FY_PAGES_PINNED},
+        {"anon_inode:[vfio", FY_PAGES_PINNED},
+        {own_target, FY_PAGES_WATCHED},
+        {"/dev/userfaultfd", FY_PAGES_WATCHED},
+    };
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strncmp(target, kinds[i], strlen(kinds[i])) == 0) {
-            return true;
+        if (strncmp(target, kinds[i].begins, strlen(kinds[i].begins)) == 0) {
+            return kinds[i].is;
         }
     }
-    return false;
+    return FY_PAGES_ALONE;
 }
 
-bool
-fy_pages_is_blind(void)
+enum fy_pages_rival
+fy_pages_rival(const struct fy_pages *watch)
 {
     _Alignas(struct dirent64) char listing[LISTING_BYTES];
     char target[64];
     int saved = errno;
     unsigned count = 0;
-    bool pins = false;
+    enum fy_pages_rival found = FY_PAGES_ALONE;
     int folder = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
                               O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct fy_entries entries = {folder, listing, sizeof(listing), 0, 0};
     const struct dirent64 *entry;
 
-    while (!pins && (entry = fy_entries_next(&entries))) {
-        if (entry->d_name[0] == '.') {
+    while (!found && (entry = fy_entries_next(&entries))) {
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == watch->fd) {
             continue;
         }
         long got = syscall(SYS_readlinkat, folder, entry->d_name, target,
                            sizeof(target) - 1);
         target[got > 0 ? got : 0] = '\0';
-        pins = ++count > MAX_FDS || may_pin(target);
+        found = ++count > MAX_FDS ? FY_PAGES_PINNED : rival_of(target);
     }
     if (folder >= 0) {
         close_fd(folder);
     }
     errno = saved;
-    return pins || entries.n < 0;
+    return entries.n < 0 ? FY_PAGES_PINNED : found;
 }

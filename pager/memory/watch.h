@@ -30,8 +30,8 @@ struct fy_pages {
 
 /*
  * Opens the descriptor. FY_ERR_UNSUPPORTED: the kernel has no asynchronous write
- * protection, or this process runs under a seccomp filter, which may end the process
- * for the question.
+ * protection, this process runs under a seccomp filter, which may end the process for
+ * the question, or the program has a userfaultfd.
  */
 int fy_pages_open(struct fy_pages *watch) FY_MUST_CHECK;
 /* Closes the descriptor, which ends the protection of all pages. */
@@ -62,11 +62,14 @@ int fy_pages_scan(const struct fy_pages *watch, uintptr_t first, uintptr_t end,
 /* Takes the protection off pages that ferry is about to write. A failure costs time only. */
 void fy_pages_let(const struct fy_pages *watch, uintptr_t first, uintptr_t end);
 
-/*
- * Returns true if the kernel or a device may have pages of this process pinned
- * (io_uring, RDMA, VFIO): writes to pages that were pinned before they were protected
- * are not seen. Also true if the kernel does not say.
- */
-bool fy_pages_is_blind(void);
+/* Reasons why writes to protected pages may not be seen, or protection is not wanted. */
+enum fy_pages_rival {
+    FY_PAGES_ALONE,
+    FY_PAGES_PINNED,  /* io_uring, RDMA, VFIO: pages that were pinned before */
+    FY_PAGES_WATCHED, /* by a userfaultfd of the program's own, or soon */
+};
+
+/* Looks through the process's descriptors. PINNED also if the kernel does not say. */
+enum fy_pages_rival fy_pages_rival(const struct fy_pages *watch);
 
 #endif

@@ -196,7 +196,8 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
         }
     }
     if (status == FY_OK) {
-        *out = (struct fy_traffic){cache.in, cache.out, steps};
+        *out = (struct fy_traffic){
+            .bytes_in = cache.in, .bytes_out = cache.out, .chunks = steps};
     }
     free(cache.heap.rows);
     free(cache.states);

@@ -8,6 +8,7 @@ libferry_la_SOURCES += \
 	shim/calls/imports.c \
 	shim/calls/keep.c \
 	shim/calls/lock.c \
+	shim/calls/memory.c \
 	shim/calls/object.c \
 	shim/calls/object.h \
 	shim/calls/patch.c \

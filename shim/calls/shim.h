@@ -525,6 +525,11 @@ FY_HIDDEN void fy_engine_loading(const char *file);
 FY_HIDDEN void fy_engine_silence(void);
 /* Ends the engine's idle threads. The program may have other threads. */
 FY_HIDDEN void fy_engine_end_threads(void);
+/* As the table's; without an engine MAP_FAILED, EFAULT. */
+FY_HIDDEN void *fy_engine_remap(void *old, size_t old_bytes, size_t new_bytes,
+                                int flags, void *to);
+/* As the table's; nothing without an engine, or in a handler. */
+FY_HIDDEN void fy_engine_unwatch(void);
 
 /* ---- filter.c: seccomp --------------------------------------------------------- */
 

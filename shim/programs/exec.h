@@ -63,6 +63,7 @@ enum fy_wrapped {
     FY_LONGJMP_CHECKED,
     FY_UNSHARE,
     FY_SETNS,
+    FY_MREMAP,
     FY_WRAPPED_COUNT
 };
 _Static_assert(FY_LONGJMP == 14, "jump.S");
@@ -190,6 +191,10 @@ FY_HIDDEN long fy_syscall_filter(long number, long a, long b, long c, long d,
 /* unshare and setns by their numbers: alone.c. */
 FY_HIDDEN long fy_syscall_alone(long number, long a, long b, long c, long d,
                                 long e);
+
+/* mremap and userfaultfd by their numbers: memory.c. */
+FY_HIDDEN long fy_syscall_memory(long number, long a, long b, long c, long d,
+                                 long e);
 
 /* prctl(2), which is exported too. */
 int prctl(int option, unsigned long a, unsigned long b, unsigned long c,

@@ -219,6 +219,39 @@ fy_engine_end_threads(void)
     *error = saved;
 }
 
+void
+fy_engine_unwatch(void)
+{
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+
+    if (tells()) {
+        tell_begin(&quiet);
+        published()->unwatch();
+        tell_end(&quiet);
+    }
+    *error = saved;
+}
+
+void *
+fy_engine_remap(void *old, size_t old_bytes, size_t new_bytes, int flags,
+                void *to)
+{
+    struct fy_quiet quiet;
+    void *result;
+
+    if (!is_ready()) {
+        errno = EFAULT;
+        return MAP_FAILED;
+    }
+    tell_begin(&quiet);
+    result = published()->remap(old, old_bytes, new_bytes, flags, to);
+    int error = errno;
+    tell_end(&quiet);
+    errno = error;
+    return result;
+}
+
 const struct fy_engine *
 fy_engine(void)
 {

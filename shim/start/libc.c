@@ -179,6 +179,7 @@ static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
     "posix_spawnp", "pidfd_spawn", "pidfd_spawnp",  "syscall",  "system",
     "popen",        "pclose",      "fclose",        "prctl",    "longjmp",
     "_longjmp",     "siglongjmp",  "__longjmp_chk", "unshare",  "setns",
+    "mremap",
 };
 
 struct wanted {

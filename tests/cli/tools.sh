@@ -118,7 +118,7 @@ functions = {f["name"]: f for f in report["functions"]}
 assert set(functions) == {"dscal", "dgemm"}, functions
 for f in functions.values():
     assert set(f) == {"name", "calls", "offloaded", "declined", "bytes_in",
-                      "bytes_out", "chunks", "lower_bound_bytes",
+                      "bytes_out", "kept_bytes", "chunks", "lower_bound_bytes",
                       "original_seconds", "device_seconds", "trials",
                       "trial_seconds"}, f
     assert f["calls"] == 1 and f["offloaded"] == 1 and f["declined"] == {}

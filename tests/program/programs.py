@@ -22,6 +22,7 @@ WAYS = {
                 "--residency", "write-through", "--chunk", "random:5"],
     "compared": ["--device", "host,memory=64MiB", "--force",
                  "--residency", "compare"],
+    "auto": ["--device", "host,memory=64MiB", "--force", "--residency", "auto"],
     "card": ["--device", "cuda", "--force"], # tests/fakecuda
     "slow": ["--device", "host"], # with rates by which it never pays
 }
@@ -30,7 +31,8 @@ SLOW = "call_seconds=1000\n"
 ALL = ("cut", "whole", "default")
 # With a report, to see what was offloaded. Otherwise the program takes ferry's
 # own process, which is the other half of `ferry run'.
-COUNTED = ("cut", "whole", "card", "resident", "evicted", "compared")
+COUNTED = ("cut", "whole", "card", "resident", "evicted", "compared",
+           "auto")
 BOTH = ("netlib", "openblas")
 # The fake card, where `make check' has built it.
 FAKED = ("card",) if os.path.exists(
@@ -42,6 +44,7 @@ SOURCES = {
     "faults": ("faults.c", ["-lblas", "-pthread"]),
     "plugins": ("plugins.c", ["-lblas", "-ldl"]),
     "resident": ("resident.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "watched": ("watched.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -193,6 +196,11 @@ def programs():
     for seed in (1, 2, 3):
         yield Program("resident/%d" % seed, ["resident", "200", str(seed)],
                       blas=one, ways=("whole", "resident", "evicted", "compared"))
+    for words in ("remap", "userfault", "huge", "user", "race 1", "race 2", "race 8",
+                  "forks 1", "forks 4", "ENOSYS remap", "EPERM huge",
+                  "EPERM race 2"):
+        yield Program("watched/" + words.replace(" ", "-"), ["watched", *words.split()],
+                      blas=one, ways=("resident", "compared", "auto"))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))

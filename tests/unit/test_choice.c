@@ -28,6 +28,7 @@ enum {
 };
 
 static const struct fy_model *model;
+static const struct fy_memory_guess nowhere; /* no operand is on the device */
 static struct fy_chooser chooser;
 static uint64_t state;
 
@@ -177,7 +178,8 @@ choose_and_run(const struct row *row, const double seconds[FY_SIDES],
     noise *= draw() < 0.01 ? 10 : 1;
     memset(&choice, 0, sizeof(choice));
     fy_choice_begin(&chooser, &choice, &row->bound, model);
-    if (fy_choice_may_pay(&chooser, &choice, &row->bound, &decision) &&
+    if (fy_choice_may_pay(&chooser, &choice, &row->bound, &nowhere,
+                          &decision) &&
         fy_choice_pays(&chooser, &choice, &row->bound, &row->traffic, 0,
                        &decision)) {
         tried =
@@ -294,7 +296,8 @@ START_TEST(opened_to_see)
     for (unsigned i = 0; i < 100000; i++) {
         memset(&choice, 0, sizeof(choice));
         fy_choice_begin(&chooser, &choice, &row->bound, model);
-        if (fy_choice_may_pay(&chooser, &choice, &row->bound, &decision)) {
+        if (fy_choice_may_pay(&chooser, &choice, &row->bound, &nowhere,
+                              &decision)) {
             break;
         }
         fy_choice_declined(&choice);
@@ -303,6 +306,43 @@ START_TEST(opened_to_see)
     }
     ck_assert_msg(spent > 10 && spent < 60, "after %.3f s", spent);
     ck_assert(choice.pick.trial);
+}
+END_TEST
+
+/* A dgemv pays on a card that has the matrix, and otherwise does not; hashing the matrix to
+ * see that the card has it may cost more than the call. */
+START_TEST(resident_operands)
+{
+    static const struct {
+        double kept, hashed; /* parts of the matrix */
+        bool pays;
+    } cases[] = {{0, 0, false}, {0.5, 0, false}, {1, 0, true}, {1, 1, false}};
+    struct fy_decision decision;
+    struct fy_choice choice;
+    struct row *row = &rows[0];
+
+    start(calibration);
+    add_row(&shapes[6], false, 8192);
+    chooser.opened = true;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const double bytes = 8.0 * 8192 * 8192;
+        const struct fy_memory_guess guess = {
+            .kept_bytes = (uint64_t)(cases[i].kept * bytes),
+            .hashed_bytes = (uint64_t)(cases[i].hashed * bytes)};
+        struct fy_traffic traffic = row->traffic;
+        traffic.bytes_in -= guess.kept_bytes < traffic.bytes_in
+                                ? guess.kept_bytes
+                                : traffic.bytes_in;
+        traffic.hashed_bytes = guess.hashed_bytes;
+        memset(&choice, 0, sizeof(choice));
+        fy_choice_begin(&chooser, &choice, &row->bound, model);
+        ck_assert_msg(fy_choice_may_pay(&chooser, &choice, &row->bound, &guess,
+                                        &decision) == cases[i].pays,
+                      "case %u: %g s, %g s on the device", i,
+                      decision.original_seconds, decision.device_seconds);
+        ck_assert(fy_choice_pays(&chooser, &choice, &row->bound, &traffic, 0,
+                                 &decision) == cases[i].pays);
+    }
 }
 END_TEST
 
@@ -353,6 +393,7 @@ main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, first_calls_that_are_slow);
     tcase_add_test(cases, opened_to_see);
+    tcase_add_test(cases, resident_operands);
     tcase_add_loop_test(cases, sweeps, 0, MACHINES);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

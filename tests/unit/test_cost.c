@@ -181,6 +181,11 @@ START_TEST(predictions)
     double before = fy_cost_device(&rates, &large, &traffic, 0);
     traffic.chunks = 100;
     ck_assert(fy_cost_device(&rates, &large, &traffic, 0) > before);
+    before = fy_cost_device(&rates, &large, &traffic, 0);
+    traffic.hashed_bytes = 16000000;
+    ck_assert_double_eq_tol(fy_cost_device(&rates, &large, &traffic, 0) -
+                                before,
+                            16e6 / rates.cpu_hash_bytes, 1e-9);
 }
 END_TEST
 
@@ -192,6 +197,7 @@ START_TEST(measured)
                      FY_ERR_NOENT);
     ck_assert_int_eq(fy_calibrate_measure("host", &rates), 0);
     ck_assert(rates.cpu_bytes > 1e8 && rates.cpu_bytes < 1e13);
+    ck_assert(rates.cpu_hash_bytes > 1e8 && rates.cpu_hash_bytes < 1e13);
     ck_assert(rates.in_bytes > 1e7 && rates.in_bytes < 1e13);
     ck_assert(rates.step_seconds > 0 && rates.step_seconds < 1);
     ck_assert(rates.cpu_flops_f64 > 1e8);

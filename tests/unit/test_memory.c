@@ -9,6 +9,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pager/memory/memory.h"
@@ -97,7 +99,7 @@ use(size_t at, size_t n, enum fy_access access, bool ok)
     if (access != FY_ACCESS_IN && ok) {
         memset(host + at, 3, n);
     }
-    fy_memory_release(&memory, &hold, ok);
+    fy_memory_release(&memory, &hold, ok ? FY_HOLD_RAN : FY_HOLD_FAILED);
     return stale;
 }
 
@@ -141,9 +143,10 @@ START_TEST(test_no_mapping)
 {
     begin();
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
-    (void)munmap(host + 8 * FY_PAGE_BYTES, BYTES - 8 * FY_PAGE_BYTES);
+    const size_t gone = _i ? 9 * FY_PAGE_BYTES : BYTES - 8 * FY_PAGE_BYTES;
+    (void)munmap(host + 8 * FY_PAGE_BYTES, gone);
     int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
-    ck_assert(stale == -1 || stale == BYTES - 8 * FY_PAGE_BYTES);
+    ck_assert(stale == -1 || stale == (int64_t)gone);
     end();
 }
 END_TEST
@@ -170,6 +173,62 @@ START_TEST(test_results_are_clean_and_failures_are_not)
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_INOUT, false), 0);
     ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    end();
+}
+END_TEST
+
+static struct fy_view
+view_of(size_t n, enum fy_access access)
+{
+    return (struct fy_view){.host = host,
+                            .element_bytes = 1,
+                            .access = (uint8_t)access,
+                            .naxes = 1,
+                            .extent = {(int64_t)n},
+                            .stride = {1},
+                            .lo = INT64_MIN,
+                            .hi = INT64_MAX};
+}
+
+/* Before a call the last ones say how much it may find; a call that is declined then
+ * loses nothing, and an object that it would have been the first to use is not kept. */
+START_TEST(test_expected)
+{
+    const uint64_t looked = _i ? BYTES : 0;
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
+    struct fy_view views[] = {view_of(BYTES, FY_ACCESS_IN)};
+    ck_assert_uint_eq(fy_memory_expect(&memory, views, 1).kept_bytes, 0);
+    fy_memory_hold(&memory, device, views, 1, &budget, 0, &hold);
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    struct fy_memory_guess guess = fy_memory_expect(&memory, views, 1);
+    ck_assert_uint_eq(guess.kept_bytes, BYTES);
+    ck_assert_uint_eq(guess.hashed_bytes, looked);
+    host[FY_PAGE_BYTES * 5] = 7;
+    fy_memory_hold(&memory, device, views, 1, &budget, 0, &hold);
+    ck_assert_uint_eq(hold.hashed_bytes, looked);
+    ck_assert_uint_eq(hold.kept_bytes, BYTES - FY_PAGE_BYTES);
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    guess = fy_memory_expect(&memory, views, 1);
+    ck_assert_uint_eq(guess.kept_bytes, BYTES - FY_PAGE_BYTES);
+    /* The original writes a result: those pages are stale, and no others. */
+    views[0] = view_of(BYTES, FY_ACCESS_INOUT);
+    ck_assert_uint_eq(fy_memory_expect(&memory, views, 1).hashed_bytes,
+                      2 * looked);
+    fy_memory_hold(&memory, device, views, 1, &budget, 0, &hold);
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    host[FY_PAGE_BYTES * 7] = 7;
+    int64_t stale = use(0, BYTES, FY_ACCESS_IN, true);
+    ck_assert_int_ge(stale, 2 * FY_PAGE_BYTES);
+    ck_assert(_i == 0 || stale == 2 * FY_PAGE_BYTES);
+    /* Where hashing does not pay there is nothing new to compare. */
+    fy_memory_compare(&memory, false);
+    fy_memory_evict(&memory, UINT64_MAX);
+    ck_assert_uint_eq(fy_memory_expect(&memory, views, 1).kept_bytes, 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), _i ? -1 : BYTES);
     end();
 }
 END_TEST
@@ -212,6 +271,102 @@ START_TEST(test_pinned_memory)
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
         close(ring);
     }
+    end();
+}
+END_TEST
+
+/* Memory that is watched can be registered with no other userfaultfd: once the program has
+ * one, also before the first operand, nothing is watched. */
+START_TEST(test_userfaultfd_of_the_program)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    int own = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* USER_MODE_ONLY */);
+    ck_assert_int_eq(ioctl(own, UFFDIO_API, &api), 0);
+    if (_i == 0) { /* as the shim tells of it */
+        fy_memory_unwatch(&memory);
+    } else { /* it is seen with the next page that was written */
+        host[0] = 9;
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    }
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    range.range.start = (uintptr_t)host;
+    range.range.len = BYTES;
+    ck_assert_int_eq(ioctl(own, UFFDIO_REGISTER, &range), 0);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+    begin();
+    ck_assert_int_eq(memory.watch.fd, -1);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+    begin_with(FY_RESIDENCY_AUTO);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    close(own);
+    end();
+}
+END_TEST
+
+/* A number that the program has closed, and given to another file, is left alone. */
+START_TEST(test_descriptor_of_another)
+{
+    int ends[2];
+    char c = 0;
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(dup2(ends[1], memory.watch.fd), memory.watch.fd);
+    int number = memory.watch.fd;
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+    ck_assert_int_eq(write(number, "x", 1), 1);
+    ck_assert_int_eq(read(ends[0], &c, 1), 1);
+    close(number);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* The child has no object, and does not keep the parent's memory watched. */
+START_TEST(test_forked_child)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    int status = 1, ends[2];
+    char c;
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        fy_memory_after_fork(&memory);
+        bool good = use(0, BYTES, FY_ACCESS_IN, true) == -1 &&
+                    fy_memory_bytes(&memory) == 0;
+        close(ends[1]);
+        _exit(read(ends[0], &c, 1) != 0 || !good);
+    }
+    close(ends[0]);
+    if (_i == 0) {
+        int own =
+            (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* USER_MODE_ONLY */);
+        ck_assert_int_eq(ioctl(own, UFFDIO_API, &api), 0);
+        /* It may not have come so far. */
+        range.range.start = (uintptr_t)host;
+        range.range.len = BYTES;
+        fy_memory_unwatch(&memory);
+        while (ioctl(own, UFFDIO_REGISTER, &range) != 0) {
+            ck_assert_int_eq(errno, EBUSY);
+            (void)usleep(1000);
+        }
+        close(own);
+    } else {
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
     end();
 }
 END_TEST
@@ -259,20 +414,13 @@ START_TEST(test_writes_during_a_call)
 {
     struct fy_hold hold;
     uint64_t budget = 2 << 20;
-    begin_with(FY_RESIDENCY_COMPARE);
-    const struct fy_view view = {.host = host,
-                                 .element_bytes = 1,
-                                 .access = FY_ACCESS_IN,
-                                 .naxes = 1,
-                                 .extent = {BYTES},
-                                 .stride = {1},
-                                 .lo = INT64_MIN,
-                                 .hi = INT64_MAX};
+    begin_with(_i ? FY_RESIDENCY_COMPARE : FY_RESIDENCY_WRITE_THROUGH);
+    const struct fy_view view = view_of(BYTES, FY_ACCESS_IN);
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
     ck_assert_uint_eq(hold.count, 1);
     hold.rows[0].placed = true;
     host[FY_PAGE_BYTES * 5] = 7;
-    fy_memory_release(&memory, &hold, true);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     host[FY_PAGE_BYTES * 6] = 7;
     /* Neither content of page 5 is known to be the mirror's. */
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 2 * FY_PAGE_BYTES);
@@ -283,7 +431,7 @@ START_TEST(test_writes_during_a_call)
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
     hold.rows[0].placed = true;
     host[FY_PAGE_BYTES * 9] = 4;
-    fy_memory_release(&memory, &hold, true);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     host[FY_PAGE_BYTES * 9] = 3;
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
     end();
@@ -307,7 +455,7 @@ START_TEST(test_gaps_of_results)
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
     ck_assert_uint_eq(hold.count, 1);
     hold.rows[0].placed = true;
-    fy_memory_release(&memory, &hold, true);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     const size_t span = BYTES - FY_PAGE_BYTES / 2;
     ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
     end();
@@ -361,20 +509,24 @@ main(void)
         (void)close((int)fd);
     }
     tcase_add_loop_test(tcase, test_contents_are_compared, 0, 2);
-    tcase_add_test(tcase, test_writes_during_a_call);
+    tcase_add_loop_test(tcase, test_writes_during_a_call, watches ? 0 : 1, 2);
     tcase_add_loop_test(tcase, test_gaps_of_results, watches ? 0 : 1, 2);
+    tcase_add_loop_test(tcase, test_expected, watches ? 0 : 1, 2);
+    tcase_add_loop_test(tcase, test_forked_child, watches ? 0 : 1, 2);
     suite_add_tcase(suite, tcase);
     if (!watches) {
         return run_suite(suite);
     }
     tcase_add_test(tcase, test_writes_are_found);
     tcase_add_test(tcase, test_another_mapping_ends_the_object);
-    tcase_add_test(tcase, test_no_mapping);
+    tcase_add_loop_test(tcase, test_no_mapping, 0, 2);
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
     tcase_add_test(tcase, test_results_are_clean_and_failures_are_not);
     tcase_add_loop_test(tcase, test_waste_ends, 0, 2);
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_test(tcase, test_pinned_memory);
+    tcase_add_loop_test(tcase, test_userfaultfd_of_the_program, 0, 2);
+    tcase_add_test(tcase, test_descriptor_of_another);
     tcase_add_test(tcase, test_requests_fail);
     return run_suite(suite);
 }

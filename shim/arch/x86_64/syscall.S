@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * syscall(2): execve, execveat, seccomp, prctl(PR_SET_SECCOMP), unshare and setns go to
- * C, every other number is jumped on to the original as it came, stack and registers
+ * syscall(2): execve, execveat, seccomp, prctl(PR_SET_SECCOMP), unshare, setns, mremap and
+ * userfaultfd go to C, every other number is jumped on to the original as it came, stack and registers
  * included (it may return twice, or on another stack).
  */
 	.text
@@ -22,6 +22,10 @@ syscall:
 	je	fy_syscall_alone
 	cmpq	$308, %rdi /* SYS_setns */
 	je	fy_syscall_alone
+	cmpq	$25, %rdi /* SYS_mremap */
+	je	fy_syscall_memory
+	cmpq	$323, %rdi /* SYS_userfaultfd */
+	je	fy_syscall_memory
 3:	movq	original(%rip), %rax
 	testq	%rax, %rax
 	jz	1f

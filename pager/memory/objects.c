@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A row whose end is 0 is free. */
+#include "config.h"
+
+#include "pager/memory/objects.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/debug.h"
+
+enum {
+    MIRROR_ALIGN = 256,
+    FIRST_SKIP = 16,
+    MOST_SKIP = 4096,
+};
+
+void
+fy_object_publish(struct fy_memory *m, const struct fy_object *o,
+                  uint64_t clean_bytes)
+{
+    struct fy_known *known = &m->known[o - m->objects];
+
+    __atomic_store_n(&known->clean_bytes, clean_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->compared, o->hashes != NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->start, o->start, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->end, clean_bytes ? o->end : o->start,
+                     __ATOMIC_RELAXED);
+}
+
+void
+fy_object_mark(struct fy_object *o, uintptr_t first, uintptr_t end, bool clean)
+{
+    uintptr_t base = fy_page_down(o->start);
+    uintptr_t lo = first > o->start ? first : o->start;
+    uintptr_t hi = end < o->end ? end : o->end;
+
+    if (lo < hi) {
+        size_t from = (lo - base) / FY_PAGE_BYTES;
+        size_t to = (fy_page_up(hi) - base) / FY_PAGE_BYTES;
+        memset(o->clean + from, clean, to - from);
+    }
+}
+
+void
+fy_objects_stale(void *opaque, uintptr_t first, uintptr_t end)
+{
+    struct fy_memory *m = opaque;
+    m->found = true;
+    for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
+        fy_object_mark(&m->objects[i], first, end, false);
+    }
+}
+
+void
+fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
+{
+    if (o->owner) {
+        o->dead = true;
+        return;
+    }
+    fy_debug(MEMORY, "object of %llu bytes dropped: %s",
+             (unsigned long long)(o->end - o->start), why);
+    if (o->buffer) {
+        o->device->ops->free(o->device, o->buffer);
+    }
+    m->resident_bytes -= o->buffer_bytes;
+    fy_object_publish(m, o, 0);
+    free(o->clean);
+    free(o->hashes);
+    memset(o, 0, sizeof(*o));
+}
+
+static struct fy_past *
+remember(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
+{
+    struct fy_past *oldest = &m->past[0];
+    for (unsigned i = 0; i < FY_MEMORY_PAST; i++) {
+        struct fy_past *past = &m->past[i];
+        if (past->start == lo && past->end == hi) {
+            past->used = m->holds;
+            return past;
+        }
+        if (past->used < oldest->used) {
+            oldest = past;
+        }
+    }
+    *oldest = (struct fy_past){lo, hi, m->holds, 0, 0};
+    return oldest;
+}
+
+void
+fy_object_back_off(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
+{
+    struct fy_past *past = remember(m, lo, hi);
+    past->backoff = past->backoff == 0 ? FIRST_SKIP : 2 * past->backoff;
+    past->backoff = past->backoff > MOST_SKIP ? MOST_SKIP : past->backoff;
+    past->skip = past->backoff;
+}
+
+struct fy_object *
+fy_object_find(struct fy_memory *m, uintptr_t lo, uintptr_t hi,
+               const void *owner, bool *busy)
+{
+    for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
+        struct fy_object *o = &m->objects[i];
+        if (o->start >= hi || o->end <= lo) {
+            continue;
+        }
+        if ((o->owner && o->owner != owner) || o->dead) {
+            *busy = true;
+            return NULL;
+        }
+        if (o->start <= lo && o->end >= hi) {
+            return o;
+        }
+        if (o->owner) {
+            *busy = true;
+            return NULL;
+        }
+        fy_object_drop(m, o, "an operand reaches beyond it");
+    }
+    return NULL;
+}
+
+struct fy_object *
+fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
+               uintptr_t hi, uint64_t *budget, uint64_t least)
+{
+    const uint64_t bytes = (uint64_t)(hi - lo) + MIRROR_ALIGN;
+    struct fy_object *o = NULL;
+
+    for (unsigned i = 0; i < FY_MEMORY_OBJECTS && !o; i++) {
+        o = m->objects[i].end == 0 ? &m->objects[i] : NULL;
+    }
+    struct fy_past *past = remember(m, lo, hi);
+    if (past->skip > 0) {
+        past->skip--;
+        return NULL;
+    }
+    if (!o || bytes > *budget || *budget - bytes < least) {
+        return NULL;
+    }
+    m->has_watched = m->has_watched || m->watch.fd >= 0;
+    bool watched = m->watch.fd >= 0 && fy_pages_add(&m->watch, lo, hi) == FY_OK;
+    if (!watched && !(m->compare.block &&
+                      __atomic_load_n(&m->compares, __ATOMIC_RELAXED))) {
+        return NULL;
+    }
+    size_t pages = (fy_page_up(hi) - fy_page_down(lo)) / FY_PAGE_BYTES;
+    o->clean = calloc(pages, 1);
+    o->hashes = watched ? NULL : calloc(pages, sizeof *o->hashes);
+    if (!o->clean || (!watched && !o->hashes) ||
+        device->ops->alloc(device, bytes, &o->buffer) != FY_OK) {
+        free(o->clean);
+        free(o->hashes);
+        memset(o, 0, sizeof(*o));
+        return NULL;
+    }
+    o->start = lo;
+    o->end = hi;
+    o->device = device;
+    o->buffer_bytes = bytes;
+    o->mirror = o->buffer + lo % MIRROR_ALIGN;
+    m->resident_bytes += bytes;
+    *budget -= bytes;
+    fy_debug(MEMORY, "object of %llu bytes made, %s",
+             (unsigned long long)(hi - lo), watched ? "watched" : "compared");
+    return o;
+}
+
+void
+fy_memory_evict(struct fy_memory *m, uint64_t bytes)
+{
+    int saved = errno;
+    if (m->residency == FY_RESIDENCY_OFF) {
+        return;
+    }
+    pthread_mutex_lock(&m->lock);
+    for (uint64_t freed = 0; freed < bytes;) {
+        struct fy_object *oldest = NULL;
+        for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
+            struct fy_object *o = &m->objects[i];
+            if (o->end != 0 && !o->owner &&
+                (!oldest || o->used < oldest->used)) {
+                oldest = o;
+            }
+        }
+        if (!oldest) {
+            break;
+        }
+        freed += oldest->buffer_bytes;
+        fy_object_drop(m, oldest, "other calls need the memory");
+    }
+    pthread_mutex_unlock(&m->lock);
+    errno = saved;
+}
