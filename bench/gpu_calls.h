@@ -44,6 +44,7 @@ struct job {
     void *pivots;
     bool wide;   /* pivots are of 64 bits */
     bool vector; /* GEMM with n = 1, by gemv */
+    bool adds;   /* GEMM with beta = 1: timed, and not checked */
 };
 
 /* One call; seconds of it, and of the copies around it where they are apart. */

@@ -115,6 +115,7 @@ end(void)
     }
     fake_objects_report();
     fake_memory_report();
+    fake_engines_report();
     fakecuda_note("end", "%lu calls, %lu operations, %lu leaks, %lu races",
                   fakecuda_count("calls"), fakecuda_count("operations"),
                   fakecuda_count("leak"), fakecuda_count("race"));

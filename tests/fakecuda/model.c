@@ -45,7 +45,7 @@ enum {
     KERNEL_NS = 4000,    /* from one kernel to the next of a stream */
     COPY_NS = 5000,      /* as a copy begins */
     ROW_NS = 4,          /* for a row of a rectangle more */
-    SMALL_BYTES = 65536, /* copies up to here are made as well */
+    SMALL_BYTES = 4096,  /* copies up to here are made as well */
     GIB_PINNED_MS = 500, /* cuMemHostAlloc of 512 MiB took 503 ms: halved, since
                              slots are allocated by several threads */
     GIB_REGISTER_MS = 60, /* both calls: 6 GiB took 0.35 s on an H200 */
@@ -96,7 +96,7 @@ static struct {
     const struct fake_card *card;
     bool wrong;
     pthread_mutex_t lock;
-    uint64_t free_at[FAKE_ENGINES];
+    uint64_t free_at[FAKE_ENGINES], busy_ns[FAKE_ENGINES];
 } model = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static __thread struct fake_cost next;
@@ -238,6 +238,7 @@ fake_engine_run(const struct fake_cost *cost)
         ns = (uint64_t)(slow < both ? slow : late);
     }
     model.free_at[cost->engine] = start + ns;
+    model.busy_ns[cost->engine] += ns;
     (void)pthread_mutex_unlock(&model.lock);
     fakeclock_sleep_until(start + ns);
 }
@@ -269,6 +270,17 @@ void
 fake_call_cost(const char *name)
 {
     fakeclock_sleep(ns_of(calls[row_of(name)].each_us * 1e-6));
+}
+
+void
+fake_engines_report(void)
+{
+    if (fake_card() != NULL) {
+        fakecuda_note("busy", "kernels %.6f s, copies in %.6f s, out %.6f s",
+                      (double)model.busy_ns[FAKE_COMPUTE] * 1e-9,
+                      (double)model.busy_ns[FAKE_IN] * 1e-9,
+                      (double)model.busy_ns[FAKE_OUT] * 1e-9);
+    }
 }
 
 /* Page-locking: of slots, or of the program's memory. */

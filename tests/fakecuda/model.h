@@ -55,6 +55,8 @@ void fake_engine_run(const struct fake_cost *cost);
 bool fake_call_first(const char *name);
 /* Time of a call of the host, once it is over. */
 void fake_call_cost(const char *name);
+/* Says in the log how long each engine was busy. */
+void fake_engines_report(void);
 /* Time to page-lock host memory, or to register the program's. */
 void fake_pin_cost(size_t bytes, bool registers);
 
