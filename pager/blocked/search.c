@@ -201,8 +201,8 @@ rate(struct fy_algo *algo, struct size *size)
         status = make_steps(algo);
     }
     if (status == FY_OK) {
-        status =
-            fy_trace_run(&trace, algo->planner->options.budget_bytes, &traffic);
+        status = fy_trace_run(&trace, algo->planner->options.budget_bytes, NULL,
+                              &traffic);
     }
     for (uint32_t i = 0; status == FY_OK && i < trace.naccesses; i++) {
         touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;

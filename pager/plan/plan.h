@@ -33,6 +33,8 @@ struct fy_plan_options {
      * is cut even if it fits, so that they overlap. 0: it goes whole.
      */
     uint64_t overlap_bytes;
+    /* Bytes that it carries while all kernels of the call run; 0: not known. */
+    double kernel_bytes;
     bool random; /* random chunk shapes, for tests and verify */
     uint64_t seed;
     uint32_t axes;      /* random: bit a: axis a is cut, and no other; 0: any */
