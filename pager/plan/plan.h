@@ -54,7 +54,10 @@ struct fy_plan {
     struct fy_traffic predicted; /* as a perfect cache of the budget moves */
     uint64_t lower_bound_bytes;  /* the bytes that any schedule must move */
     double touched_bytes;        /* sum over steps of their tiles */
-    const char *method;          /* "whole", "axes", or an algorithm's name */
+    /* When it ends, if copies and kernels overlap as planned, in bytes that the link
+     * carries one way meanwhile; 0: nothing overlaps. */
+    double end_bytes;
+    const char *method; /* "whole", "axes", or an algorithm's name */
 };
 
 /*

@@ -23,7 +23,7 @@ enum {
     /* A call that fits is cut from so many times options.overlap_bytes on: on an H200
      * dgemm of 2048 took 5.5 ms whole and 8.6 in pieces, 8192 60 and 63, 16384 314 and
      * 233. */
-    OVERLAP_LEAST = 40,
+    OVERLAP_LEAST = 8,
     OVERLAP_STEPS = 64, /* of a call that fits */
     STEP_SHARE =
         6, /* of options.overlap_bytes: what one more of its steps costs */
@@ -472,9 +472,8 @@ search_budget(struct fy_planner *planner, struct search *search)
     return status;
 }
 
-/* Whether the link needs so long that time decides. */
-static bool
-takes_long(const struct fy_planner *planner)
+bool
+fy_plan_takes_long(const struct fy_planner *planner)
 {
     const uint64_t least = planner->options.overlap_bytes;
     const struct fy_bound *bound = planner->bound;
@@ -491,7 +490,7 @@ begin(const struct fy_planner *planner, struct search *search)
     search->bound = planner->bound;
     search->budget = planner->options.budget_bytes;
     search->kernels = planner->options.kernel_bytes;
-    if (takes_long(planner)) {
+    if (fy_plan_takes_long(planner)) {
         search->step_bytes =
             (double)planner->options.overlap_bytes / STEP_SHARE;
     }
@@ -511,7 +510,7 @@ fy_plan_overlapped(struct fy_planner *planner)
     struct search search = {.fits = true};
     double all = 0;
 
-    if (!takes_long(planner) || !begin(planner, &search)) {
+    if (!fy_plan_takes_long(planner) || !begin(planner, &search)) {
         return FY_ERR_NOFIT;
     }
     for (unsigned o = 0; o < search.noperands; o++) {

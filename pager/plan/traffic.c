@@ -15,6 +15,10 @@ enum {
     NEVER = UINT32_MAX
 };
 
+enum {
+    STEP_SHARE = 12 /* of options.overlap_bytes: the cost of a step */
+};
+
 /* A binary heap of (next use, tile), the latest on top; stale rows stay. */
 struct heap {
     struct {
@@ -285,6 +289,8 @@ fy_planner_traffic(struct fy_planner *planner)
     const struct fy_schedule *schedule = &planner->plan.schedule;
     struct fy_replica_table *known = &planner->tiles;
     struct fy_access_trace trace = {0};
+    const struct fy_plan_options *options = &planner->options;
+    struct fy_trace_time time = {0, 0};
     int status = fy_replica_build(known, schedule);
 
     trace.ntiles = HASH_COUNT(known->by_place);
@@ -307,11 +313,15 @@ fy_planner_traffic(struct fy_planner *planner)
         }
     }
     if (status == FY_OK) {
-        struct fy_trace_time time = {0, 0};
+        if (schedule->nsteps > 0) {
+            time.kernels = options->kernel_bytes / schedule->nsteps +
+                           (double)options->overlap_bytes / STEP_SHARE;
+        }
         status = fy_trace_run(&trace, planner->options.budget_bytes,
                               schedule->overlaps ? &time : NULL,
                               &planner->plan.predicted);
     }
+    planner->plan.end_bytes = schedule->overlaps ? time.end : 0;
     planner->plan.predicted.chunks = schedule->nsteps;
     fy_replica_table_free(known);
     free(trace.tiles);
