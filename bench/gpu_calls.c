@@ -7,7 +7,8 @@
  *   gpu_calls [-r ROUNDS] [-x MILLISECONDS] [-c CALLS] WAY JOB...
  *
  * WAY: blas core ring register registered xt. JOB: ROUTINE:M[:N[:K]], such as
- * dgemm:4096 or dpotrf:1000; of gemv ROUTINE:M[:N]. With -x a time is that of
+ * dgemm:4096 or dpotrf:1000; of gemv ROUTINE:M[:N]; dgemm+:M has beta = 1, and
+ * is not checked. With -x a time is that of
  * calls in a row that take so long, with -c of so many, divided by their number.
  * Prints a line of JSON a job.
  */
@@ -51,10 +52,12 @@ parse(const char *text, struct job *job)
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t length = strlen(kinds[i].name);
-        if ((size_t)(sizes - text) == length + 1 &&
+        const bool adds = sizes[-1] == '+' && kinds[i].kind == KIND_GEMM;
+        if ((size_t)(sizes - text) == length + 1 + adds &&
             strncmp(text + 1, kinds[i].name, length) == 0) {
             job->kind = kinds[i].kind;
             job->vector = strcmp(kinds[i].name, "gemv") == 0;
+            job->adds = adds;
             known = true;
         }
     }
@@ -168,7 +171,9 @@ run(const struct way *way, struct job *job, const struct options *options)
     if (status != 0) {
         printf(", \"skip\": \"%s\"}\n", why);
     } else {
-        double residual = bench_residual(job), bound = bench_bound(job);
+        const bool simulated = bench_is_simulated();
+        double residual = simulated || job->adds ? 0 : bench_residual(job);
+        double bound = bench_bound(job);
         printf(", \"first\": %.9g", first.call);
         print_list("seconds", times, options->rounds, false);
         print_list("copies", times, options->rounds, true);
@@ -191,6 +196,7 @@ main(int argc, char **argv)
     const struct way *way = bench_ways;
     struct job job;
     int option;
+    bench_simulate();
     while ((option = getopt(argc, argv, "r:x:c:")) != -1) {
         if (option == 'r') {
             options.rounds = atoi(optarg);

@@ -44,6 +44,7 @@ struct job {
     void *pivots;
     bool wide;   /* pivots are of 64 bits */
     bool vector; /* GEMM with n = 1, by gemv */
+    bool adds;   /* GEMM with beta = 1: timed, and not checked */
 };
 
 /* One call; seconds of it, and of the copies around it where they are apart. */
@@ -71,6 +72,13 @@ int bench_threads(void);
 void bench_parallel(int64_t count, int64_t step, bench_body *body,
                     void *argument);
 double bench_now(void);
+/* Begins simulated time where it can be had (tests/fakecuda/clock.h): then nothing is
+ * filled, computed or checked. */
+void bench_simulate(void);
+bool bench_is_simulated(void);
+/* A copy of rows in host memory. */
+void bench_copy_rows(char *to, size_t to_pitch, const char *from,
+                     size_t from_pitch, size_t width_bytes, size_t rows);
 size_t bench_element_bytes(char type);
 int bench_matrix_make(struct matrix *m);
 void bench_matrix_fill(const struct matrix *m);

@@ -186,7 +186,9 @@ prepare_lane(struct card *card, struct lane *lane, size_t bytes)
         lane->used[s] = false;
         bench_must("cuMemHostAlloc",
                    driver->host_alloc(&lane->slot[s], bytes, 0));
-        memset(lane->slot[s], 0, bytes);
+        if (!bench_is_simulated()) {
+            memset(lane->slot[s], 0, bytes);
+        }
     }
     lane->slot_bytes = bytes;
 }
@@ -217,15 +219,6 @@ transfer(struct card *card, const struct piece *p, bool out, void *host,
 }
 
 static void
-pack(char *to, size_t to_pitch, const char *from, size_t from_pitch,
-     const struct piece *p)
-{
-    for (size_t row = 0; row < p->rows; row++) {
-        memcpy(to + row * to_pitch, from + row * from_pitch, p->width_bytes);
-    }
-}
-
-static void
 move_in(struct mover *mover, struct lane *lane, struct piece *p, int slot)
 {
     struct fy_cuda_driver *driver = &mover->card->driver;
@@ -235,7 +228,8 @@ move_in(struct mover *mover, struct lane *lane, struct piece *p, int slot)
         if (lane->used[slot]) {
             bench_must("event", driver->event_sync(lane->busy[slot]));
         }
-        pack(lane->slot[slot], p->width_bytes, p->host, p->host_pitch, p);
+        bench_copy_rows(lane->slot[slot], p->width_bytes, p->host,
+                        p->host_pitch, p->width_bytes, p->rows);
         transfer(mover->card, p, false, lane->slot[slot], p->width_bytes,
                  lane->stream);
         bench_must("event",
@@ -271,7 +265,8 @@ move_out(struct mover *mover, struct lane *lane, struct piece *p)
     }
     transfer(mover->card, p, true, lane->slot[0], p->width_bytes, lane->stream);
     bench_must("cuStreamSynchronize", driver->stream_sync(lane->stream));
-    pack(p->host, p->host_pitch, lane->slot[0], p->width_bytes, p);
+    bench_copy_rows(p->host, p->host_pitch, lane->slot[0], p->width_bytes,
+                    p->width_bytes, p->rows);
 }
 
 static void *

@@ -59,9 +59,9 @@ void bench_mover_end(struct mover *mover);
 void bench_card_move(struct card *card, const struct matrix *m, uint64_t device,
                      bool out);
 
-/* cuBLAS's gemm of 64-bit integers, or cuBLASXt's: C = A B. */
+/* cuBLAS's gemm of 64-bit integers, or cuBLASXt's: C = A B, or C := A B + C. */
 int bench_gemm(void *function, void *handle, char type, const int64_t sizes[3],
-               const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-               int64_t ldc);
+               const void *a, int64_t lda, const void *b, int64_t ldb,
+               bool adds, void *c, int64_t ldc);
 
 #endif

@@ -61,19 +61,23 @@ block(const struct matrix *m, uint64_t device, const struct cut *rows, int i,
                           .device_pitch = pitch};
 }
 
-/* In the order of need: B's first columns, all of A, B's other columns. */
+/* In the order of need: B's first columns, all of A, B's other columns; before them
+ * the columns of C that they are added to. */
 static int
-list_in(const struct job *job, uint64_t a, uint64_t b, const struct cut *m,
+list_in(const struct job *job, const uint64_t at[3], const struct cut *m,
         const struct cut *n, const struct cut *k, struct piece *out)
 {
     int count = 0;
     for (int j = 0; j < n->count; j++) {
         for (int l = 0; l < k->count; l++) {
-            out[count++] = block(&job->b, b, k, l, n, j);
+            out[count++] = block(&job->b, at[1], k, l, n, j);
         }
-        for (int i = 0; j == 0 && i < m->count; i++) {
-            for (int l = 0; l < k->count; l++) {
-                out[count++] = block(&job->a, a, m, i, k, l);
+        for (int i = 0; i < m->count; i++) {
+            for (int l = 0; j == 0 && l < k->count; l++) {
+                out[count++] = block(&job->a, at[0], m, i, k, l);
+            }
+            if (job->adds) {
+                out[count++] = block(&job->c, at[2], m, i, n, j);
             }
         }
     }
@@ -82,15 +86,18 @@ list_in(const struct job *job, uint64_t a, uint64_t b, const struct cut *m,
 
 /* Lets the compute stream wait for what tile (i, j) is the first to need. */
 static void
-await_operands(struct mover *in, struct card *card, const struct cut *m,
-               const struct cut *k, int i, int j)
+await_operands(struct mover *in, struct card *card, const struct job *job,
+               const struct cut *m, const struct cut *k, int i, int j)
 {
-    int column = j == 0 ? 0 : j * k->count + m->count * k->count;
+    int added = job->adds ? 1 : 0;
+    int column =
+        j == 0 ? 0 : j * (k->count + added * m->count) + m->count * k->count;
+    int row = column + k->count + i * ((j == 0 ? k->count : 0) + added);
     for (int l = 0; i == 0 && l < k->count; l++) {
         bench_mover_await(in, column + l, card->compute);
     }
-    for (int l = 0; j == 0 && l < k->count; l++) {
-        bench_mover_await(in, k->count + i * k->count + l, card->compute);
+    for (int l = 0; l < (j == 0 ? k->count : 0) + added; l++) {
+        bench_mover_await(in, row + l, card->compute);
     }
 }
 
@@ -99,7 +106,7 @@ product(struct job *job, struct card *card, void *gemm, bool straight)
 {
     size_t element = bench_element_bytes(job->type);
     struct cut m = cut(job->m), n = cut(job->n), k = cut(job->k);
-    int most = m.count * k.count + k.count * n.count;
+    int most = m.count * k.count + k.count * n.count + m.count * n.count;
     struct piece *in_pieces = calloc((size_t)most, sizeof *in_pieces);
     struct piece *out_pieces =
         calloc((size_t)m.count * (size_t)n.count, sizeof *out_pieces);
@@ -117,7 +124,8 @@ product(struct job *job, struct card *card, void *gemm, bool straight)
     }
     struct mover *out =
         bench_mover_start(card, out_pieces, count, true, straight);
-    count = list_in(job, a, b, &m, &n, &k, in_pieces);
+    const uint64_t places[3] = {a, b, c};
+    count = list_in(job, places, &m, &n, &k, in_pieces);
     struct mover *in =
         bench_mover_start(card, in_pieces, count, false, straight);
     for (int j = 0; j < n.count; j++) {
@@ -125,12 +133,12 @@ product(struct job *job, struct card *card, void *gemm, bool straight)
             const int64_t sizes[3] = {length(&m, i), length(&n, j), job->k};
             uint64_t at_a = a + (uint64_t)(i * m.block) * element;
             uint64_t at_b = b + (uint64_t)(j * n.block * job->k) * element;
-            await_operands(in, card, &m, &k, i, j);
+            await_operands(in, card, job, &m, &k, i, j);
             bench_must(
                 "gemm",
                 bench_gemm(
                     gemm, card->blas, job->type, sizes, (void *)(uintptr_t)at_a,
-                    job->m, (void *)(uintptr_t)at_b, job->k,
+                    job->m, (void *)(uintptr_t)at_b, job->k, job->adds,
                     (void *)(uintptr_t)out_pieces[j * m.count + i].device,
                     job->m));
             bench_mover_allow(out, j * m.count + i, card->compute);

@@ -7,8 +7,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/fakecuda/clock.h"
 
 enum {
     THREADS_MAX = 64,
@@ -41,6 +44,33 @@ bench_now(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool
+bench_is_simulated(void)
+{
+    return fakeclock_is_on != NULL && fakeclock_is_on();
+}
+
+void
+bench_simulate(void)
+{
+    if (fakeclock_begin != NULL) {
+        fakeclock_begin();
+    }
+}
+
+void
+bench_copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch,
+                size_t width_bytes, size_t rows)
+{
+    if (bench_is_simulated()) {
+        fakeclock_copy(width_bytes * rows);
+        return;
+    }
+    for (size_t row = 0; row < rows; row++) {
+        memcpy(to + row * to_pitch, from + row * from_pitch, width_bytes);
+    }
 }
 
 static void *
@@ -149,7 +179,14 @@ fill(void *argument, int thread, int64_t from, int64_t to)
 void
 bench_matrix_fill(const struct matrix *m)
 {
-    bench_parallel(m->columns, FILL_COLUMNS, fill, (void *)m);
+    if (!bench_is_simulated()) {
+        bench_parallel(m->columns, FILL_COLUMNS, fill, (void *)m);
+        return;
+    }
+    /* What factorisations look at. */
+    for (int64_t i = 0; i < m->rows && i < m->columns; i++) {
+        put(m, i + i * m->rows, 0, (double)m->rows);
+    }
 }
 
 int

@@ -28,15 +28,15 @@ scalar(char type, bool one)
 
 int
 bench_gemm(void *function, void *handle, char type, const int64_t sizes[3],
-           const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-           int64_t ldc)
+           const void *a, int64_t lda, const void *b, int64_t ldb, bool adds,
+           void *c, int64_t ldc)
 {
     int (*gemm)(void *, int, int, int64_t, int64_t, int64_t, const void *,
                 const void *, int64_t, const void *, int64_t, const void *,
                 void *, int64_t);
     memcpy(&gemm, &function, sizeof gemm);
     return gemm(handle, 0, 0, sizes[0], sizes[1], sizes[2], scalar(type, true),
-                a, lda, b, ldb, scalar(type, false), c, ldc);
+                a, lda, b, ldb, scalar(type, adds), c, ldc);
 }
 
 /* cuBLAS's function of 64-bit integers, or cuBLASXt's, for a whole job. */
@@ -61,7 +61,7 @@ level3(void *function, void *handle, const struct job *job, const void *a,
     switch (job->kind) {
     case KIND_GEMM:
         return bench_gemm(function, handle, job->type, sizes, a, job->m, b,
-                          job->k, c, job->m);
+                          job->k, job->adds, c, job->m);
     case KIND_SYMM:
         memcpy(&symm, &function, sizeof symm);
         return symm(handle, LEFT, LOWER, job->m, job->n, one, a, job->m, b,
@@ -88,7 +88,7 @@ static void
 name_of(const struct job *job, const char *before, const char *after,
         bool capital, char out[64])
 {
-    int n = (int)strcspn(job->text, ":");
+    int n = (int)strcspn(job->text, "+:");
     (void)snprintf(out, 64, "%s%.*s%s", before, n, job->text, after);
     if (capital) {
         char *letter = out + strlen(before);
@@ -140,7 +140,8 @@ call_fortran(void *address, struct job *job)
             f.gemv("N", m, k, one, a, m, b, n, zero, c, n, 1); /* n is 1 */
             break;
         }
-        f.gemm("N", "N", m, n, k, one, a, m, b, k, zero, c, m, 1, 1);
+        f.gemm("N", "N", m, n, k, one, a, m, b, k, job->adds ? one : zero, c, m,
+               1, 1);
         break;
     case KIND_SYMM:
         f.symm("L", "L", m, n, one, a, m, b, m, zero, c, m, 1, 1);

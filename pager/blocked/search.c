@@ -16,12 +16,15 @@ enum {
     MOST_LIKELY = 3, /* rectangular macro-blocks that are looked at closely */
     MAX_BEST = 4,
     ENOUGH_WORK = 1 << 19, /* of tiles and steps, once a size is known to fit */
-    MOST_WORK = 1 << 21
+    MOST_WORK = 1 << 21,
+    STEP_SHARE = 12 /* of options.overlap_bytes: the cost of a step */
 };
 
 /* As in plan/search.c, less: products of square blocks are what BLAS is best at. */
 static const double STEP_BYTES = 3 * 1024;
 static const double TOUCH_WEIGHT = 1.0 / 1600;
+/* Where time decides, as there. */
+static const double TRAFFIC_SHARE = 0.1;
 
 struct size {
     int64_t side, depth; /* of blocks; depth: along the summed dimension */
@@ -186,6 +189,8 @@ static int
 rate(struct fy_algo *algo, struct size *size)
 {
     struct fy_access_trace trace = {0};
+    const struct fy_plan_options *options = &algo->planner->options;
+    struct fy_trace_time time;
     struct fy_traffic traffic;
     double touched = 0;
     int status = cut_evenly(algo, size);
@@ -201,13 +206,19 @@ rate(struct fy_algo *algo, struct size *size)
         status = make_steps(algo);
     }
     if (status == FY_OK) {
-        status =
-            fy_trace_run(&trace, algo->planner->options.budget_bytes, &traffic);
+        time.kernels = options->kernel_bytes / algo->trace_steps +
+                       (double)options->overlap_bytes / STEP_SHARE;
+        status = fy_trace_run(&trace, options->budget_bytes,
+                              options->overlap_bytes > 0 ? &time : NULL,
+                              &traffic);
     }
     for (uint32_t i = 0; status == FY_OK && i < trace.naccesses; i++) {
         touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
     }
-    if (status == FY_OK) {
+    if (status == FY_OK && options->overlap_bytes > 0) {
+        size->cost = time.end + TRAFFIC_SHARE * ((double)traffic.bytes_in +
+                                                 (double)traffic.bytes_out);
+    } else if (status == FY_OK) {
         size->cost = (double)traffic.bytes_in + (double)traffic.bytes_out +
                      algo->trace_steps * STEP_BYTES + touched * TOUCH_WEIGHT;
     }

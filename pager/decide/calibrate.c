@@ -450,8 +450,30 @@ link_bytes(struct fy_device *device, uint32_t *tiles)
            device->ops->memory_bytes(device) < 2 * tile) {
         tile /= 2;
     }
-    *tiles = 2;
+    *tiles = 1;
     return 2 * tile;
+}
+
+/*
+ * Bytes a second of copies that go on and on: what twice as much takes longer, within
+ * reason. What each call costs is measured apart.
+ */
+static double
+lasting_rate(struct fy_executor *executor, const struct fy_device_ops *ops,
+             unsigned rounds, char *memory, uint64_t bytes, uint32_t tiles,
+             uint8_t access)
+{
+    const double all =
+        best_run(executor, ops, rounds, memory, bytes, tiles, access);
+    const double half = best_run(executor, ops, rounds, memory, bytes / 2,
+                                 (tiles + 1) / 2, access);
+    double more = all - half;
+
+    if (!(all > 0 && half > 0)) {
+        return FY_ERR_DEVICE;
+    }
+    more = more < all / 4 ? all / 4 : more > all / 2 ? all / 2 : more;
+    return (double)bytes / 2 / more;
 }
 
 /* Copies both ways, and what calls and steps cost. */
@@ -467,9 +489,9 @@ measure_link(struct fy_executor *executor, struct fy_device *device, bool quick,
     /* Once for what the first copies set up. */
     (void)run_schedule(executor, ops, memory, bytes, tiles, FY_ACCESS_IN);
     double in =
-        best_run(executor, ops, rounds, memory, bytes, tiles, FY_ACCESS_IN);
-    double out =
-        best_run(executor, ops, rounds, memory, bytes, tiles, FY_ACCESS_OUT);
+        lasting_rate(executor, ops, rounds, memory, bytes, tiles, FY_ACCESS_IN);
+    double out = lasting_rate(executor, ops, rounds, memory, bytes, tiles,
+                              FY_ACCESS_OUT);
     double small = best_run(executor, ops, rounds, memory, (uint64_t)steps * 64,
                             steps, FY_ACCESS_INOUT);
     double one =
@@ -478,8 +500,8 @@ measure_link(struct fy_executor *executor, struct fy_device *device, bool quick,
     if (!(in > 0 && out > 0 && small > one && one > 0)) {
         return FY_ERR_DEVICE;
     }
-    rates->in_bytes = (double)bytes / in;
-    rates->out_bytes = (double)bytes / out;
+    rates->in_bytes = in;
+    rates->out_bytes = out;
     rates->call_seconds = one;
     rates->step_seconds = (small - one) / (steps - 1);
     return FY_OK;

@@ -198,14 +198,19 @@ fy_cost_original(const struct fy_rates *rates, const struct fy_bound *bound)
 }
 
 double
+fy_cost_kernels(const struct fy_rates *rates, const struct fy_bound *bound)
+{
+    return bound->flops / (is_single(bound) ? rates->device_flops_f32
+                                            : rates->device_flops_f64);
+}
+
+double
 fy_cost_device(const struct fy_rates *rates, const struct fy_bound *bound,
                const struct fy_traffic *traffic, double touched_bytes)
 {
     double in = (double)traffic->bytes_in / rates->in_bytes;
     double out = (double)traffic->bytes_out / rates->out_bytes;
-    double compute =
-        bound->flops /
-        (is_single(bound) ? rates->device_flops_f32 : rates->device_flops_f64);
+    double compute = fy_cost_kernels(rates, bound);
     double touch = touched_bytes / rates->device_bytes;
     double longest = in;
 

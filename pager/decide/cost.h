@@ -40,6 +40,9 @@ int fy_rates_write(FILE *to, const char *device,
 /* Seconds of the original, on one machine alone. */
 double fy_cost_original(const struct fy_rates *rates,
                         const struct fy_bound *bound);
+/* Seconds of all kernels of the call on the device. */
+double fy_cost_kernels(const struct fy_rates *rates,
+                       const struct fy_bound *bound);
 /* Seconds of a plan with this traffic; `touched' as in struct fy_plan. */
 double fy_cost_device(const struct fy_rates *rates,
                       const struct fy_bound *bound,

@@ -202,6 +202,8 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .budget_bytes = lease->budget_bytes,
         .overlap_bytes =
             rates->overlap > 0 ? (uint64_t)(rates->in_bytes / 1000) : 0,
+        .kernel_bytes =
+            fy_cost_kernels(rates, &offload->bound) * rates->in_bytes,
         .random = state.settings->chunk_random,
         .seed = state.settings->chunk_seed,
         .missing = &missing,

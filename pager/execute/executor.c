@@ -22,7 +22,7 @@
 #include "pager/execute/undo.h"
 
 enum {
-    AHEAD = 2, /* steps staged before the one that must have been computed */
+    AHEAD = 6, /* steps staged before the one that must have been computed */
 };
 
 /* A buffer whose replica is gone, until the last operation on it has run. */
@@ -207,21 +207,36 @@ drop(struct fy_executor *x, struct fy_replica *r)
     return status;
 }
 
-/* Belady: the one used last in the future; the clean one of two alike. */
+static bool
+goes_before(const struct fy_replica *r, const struct fy_replica *best)
+{
+    return !best || r->next_use > best->next_use ||
+           (r->next_use == best->next_use && is_dirty(best) && !is_dirty(r));
+}
+
+/*
+ * Belady: the one used last in the future, the clean one of two alike; of those whose
+ * kernels are over, as far as plan/traffic.c would choose so.
+ */
 static struct fy_replica *
 victim(const struct fy_executor *x, uint32_t step)
 {
-    struct fy_replica *best = NULL;
+    const uint32_t lag = x->schedule->overlaps ? FY_SCHEDULE_LAG : 0;
+    struct fy_replica *best = NULL, *rested = NULL;
     for (struct fy_replica *r = x->resident; r; r = r->after) {
         if (r->pinned_by == step + 1) {
             continue;
         }
-        if (!best || r->next_use > best->next_use ||
-            (r->next_use == best->next_use && is_dirty(best) && !is_dirty(r))) {
+        if (goes_before(r, best)) {
             best = r;
         }
+        if ((r->next_use == FY_NIL ||
+             (r->pinned_by + lag < step + 1 && r->next_use > step + 2 * lag)) &&
+            goes_before(r, rested)) {
+            rested = r;
+        }
     }
-    return best;
+    return rested ? rested : best;
 }
 
 /*

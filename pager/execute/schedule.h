@@ -60,7 +60,14 @@ struct fy_schedule {
      * final: false undoes all (FY_ERR_UNSUPPORTED).
      */
     bool (*accept)(void *planner);
+    bool overlaps;        /* the device copies both ways while it computes */
     struct fy_hold *hold; /* operands with mirrors; NULL: none. Borrowed. */
+};
+
+/* Tiles of so many steps before keep their room where others will do, if copies
+ * overlap kernels: theirs may still run. */
+enum {
+    FY_SCHEDULE_LAG = 4
 };
 
 /* The counts of a run, for the report. Bytes count declared elements only. */

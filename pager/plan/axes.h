@@ -28,6 +28,10 @@ bool fy_axis_is_splittable(const struct fy_planner *planner, unsigned axis);
 int fy_plan_shape(struct fy_planner *planner,
                   const struct fy_shape *shape) FY_MUST_CHECK;
 
+/* Whether the call moves so much that time decides how it is cut
+ * (options.overlap_bytes). */
+bool fy_plan_takes_long(const struct fy_planner *planner);
+
 /*
  * Plans a call that fits whole but takes long on the link
  * (options.overlap_bytes): finds the shape whose copies and kernels end first

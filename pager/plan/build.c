@@ -189,6 +189,7 @@ fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
 int
 fy_planner_finish(struct fy_planner *planner)
 {
+    planner->plan.schedule.overlaps = planner->options.overlap_bytes > 0;
     struct fy_schedule *schedule = &planner->plan.schedule;
     size_t rows = schedule->nsteps ? schedule->nsteps : 1;
 

@@ -11,6 +11,9 @@
 #include "pager/plan/build.h"
 #include "pager/plan/device_call.h"
 
+/* Blocks have to be so much faster than the whole call, as predicted. */
+static const double LATEST = 0.9;
+
 /* The original's side effects beside the work, for calls where the original
  * does not run, or not on the whole of its operands. */
 static int
@@ -32,6 +35,27 @@ stand_in(struct fy_planner *planner, bool blocked)
     return FY_OK;
 }
 
+/* Blocks whose copies overlap kernels, where the whole call would end later. */
+static int
+plan_blocks(struct fy_planner *planner)
+{
+    const struct fy_bound *bound = planner->bound;
+    const struct fy_traffic least =
+        fy_least_traffic(bound->views, bound->function->noperands);
+    const double whole = (double)least.bytes_in + (double)least.bytes_out +
+                         planner->options.kernel_bytes;
+
+    if (bound->function->blocked_by == 0 || planner->options.axes != 0 ||
+        !fy_plan_takes_long(planner)) {
+        return FY_ERR_NOFIT;
+    }
+    fy_planner_reset(planner);
+    int status = fy_plan_blocked(planner);
+    return status != FY_OK                            ? FY_ERR_NOFIT
+           : planner->plan.end_bytes < LATEST * whole ? FY_OK
+                                                      : FY_ERR_NOFIT;
+}
+
 int
 fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
             const struct fy_plan_options *options, struct fy_plan **out)
@@ -49,6 +73,10 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     fy_planner_reset(planner);
     if (!options->random) {
         status = fy_plan_overlapped(planner);
+        if (status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) {
+            status = plan_blocks(planner);
+            blocked = status == FY_OK;
+        }
         if (status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) {
             fy_planner_reset(planner);
             status = fy_plan_whole(planner);

@@ -33,6 +33,8 @@ struct fy_plan_options {
      * is cut even if it fits, so that they overlap. 0: it goes whole.
      */
     uint64_t overlap_bytes;
+    /* Bytes that it carries while all kernels of the call run; 0: not known. */
+    double kernel_bytes;
     bool random; /* random chunk shapes, for tests and verify */
     uint64_t seed;
     uint32_t axes;      /* random: bit a: axis a is cut, and no other; 0: any */
@@ -52,7 +54,10 @@ struct fy_plan {
     struct fy_traffic predicted; /* as a perfect cache of the budget moves */
     uint64_t lower_bound_bytes;  /* the bytes that any schedule must move */
     double touched_bytes;        /* sum over steps of their tiles */
-    const char *method;          /* "whole", "axes", or an algorithm's name */
+    /* When it ends, if copies and kernels overlap as planned, in bytes that the link
+     * carries one way meanwhile; 0: nothing overlaps. */
+    double end_bytes;
+    const char *method; /* "whole", "axes", or an algorithm's name */
 };
 
 /*

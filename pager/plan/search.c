@@ -12,21 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/debug.h"
 #include "pager/plan/traffic.h"
 
 enum {
     MAX_CUT_AXES = 4,
     MAX_COUNTS = 24,
-    MAX_FINALISTS = 12,
+    MAX_FINALISTS = 36,
     SEARCH_STEPS = 1 << 14, /* finer shapes only if nothing coarser fits */
     /* A call that fits is cut from so many times options.overlap_bytes on: on an H200
      * dgemm of 2048 took 5.5 ms whole and 8.6 in pieces, 8192 60 and 63, 16384 314 and
      * 233. */
-    OVERLAP_LEAST = 40,
+    OVERLAP_LEAST = 8,
     OVERLAP_STEPS = 64, /* of a call that fits */
     STEP_SHARE =
         6, /* of options.overlap_bytes: what one more of its steps costs */
 };
+
+/* The same where time decides, as the rates of cards and their links are. */
+static const double DEVICE_WEIGHT = 1.0 / 50;
+
+/* Where time decides: what else uses the link, and guesses that are wrong. */
+static const double TRAFFIC_SHARE = 0.1;
 
 /* Weights of what is not traffic, in bytes of traffic. */
 static const double STEP_BYTES = 32 * 1024; /* start of one chunk call */
@@ -56,7 +63,9 @@ struct search {
     struct candidate best[MAX_FINALISTS];
     unsigned nbest;
     bool single_buffered;
-    double step_bytes; /* of a call that fits: the cost of a step; else 0 */
+    bool fits;         /* all of it at once */
+    double step_bytes; /* the cost of a step, where time decides; else 0 */
+    double kernels;    /* of all steps, in bytes of the link */
 };
 
 static void
@@ -97,7 +106,7 @@ static void
 list_counts(struct search *search, unsigned i)
 {
     int64_t extent = search->bound->extents[search->axis[i]];
-    int64_t steps = search->step_bytes > 0 ? OVERLAP_STEPS / 8 : SEARCH_STEPS;
+    int64_t steps = search->fits ? OVERLAP_STEPS / 4 : SEARCH_STEPS;
     int64_t most = extent < steps ? extent : steps;
     double count = 1;
 
@@ -123,23 +132,20 @@ tile_share(const struct search *search, unsigned operand, const uint32_t *count)
 }
 
 /*
- * Of a call that fits, in bytes of the link: what comes before the first step can
- * run, and goes after the last one, while nothing else does; and the steps.
+ * What comes before the first step can run, and goes after the last one, while nothing
+ * else does, in bytes.
  */
 static double
 rate_ends(const struct search *search, const uint32_t *count)
 {
-    double total = 0, steps = 1;
+    double total = 0;
 
-    for (unsigned i = 0; i < search->naxes; i++) {
-        steps *= count[i];
-    }
     for (unsigned o = 0; o < search->noperands; o++) {
         double tile = search->bytes[o] * tile_share(search, o, count);
         total +=
             tile * ((search->read[o] ? 1 : 0) + (search->written[o] ? 1 : 0));
     }
-    return steps > OVERLAP_STEPS ? -1 : total + steps * search->step_bytes;
+    return total;
 }
 
 /*
@@ -150,10 +156,8 @@ static double
 rate(const struct search *search, const uint32_t *count, const uint8_t *order)
 {
     double total = 0, working = 0, saving = 0, steps = 1, touched = 0;
+    double out = 0;
 
-    if (search->step_bytes > 0) {
-        return rate_ends(search, count);
-    }
     for (unsigned i = 0; i < search->naxes; i++) {
         steps *= count[i];
     }
@@ -176,7 +180,8 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
         touched += device * steps;
         working += streamed && !search->single_buffered ? 2 * device : device;
     }
-    if (working > (double)search->budget) {
+    if (working > (double)search->budget ||
+        (search->fits && steps > OVERLAP_STEPS)) {
         return -1;
     }
     for (unsigned o = 0; o < search->noperands; o++) {
@@ -188,7 +193,7 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
             }
         }
         double passes = 1;
-        for (unsigned i = 0; i < last; i++) {
+        for (unsigned i = 0; i < last && !search->fits; i++) {
             if (!(search->spans[o] & 1u << order[i])) {
                 passes *= count[order[i]];
             }
@@ -199,11 +204,21 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
             loads += passes - 1; /* comes back to be added to */
         }
         total += loads * inner;
+        out += search->written[o] ? passes * inner : 0;
         double spare = (double)search->budget - working;
         double again = (passes - 1) * (spare < inner ? spare : inner);
         if (again > saving) {
             saving = again;
         }
+    }
+    if (search->step_bytes > 0) {
+        double in = total - saving - out;
+        double longest = in > out ? in : out;
+        double memory = touched * DEVICE_WEIGHT;
+        double kernels = (search->kernels > memory ? search->kernels : memory) +
+                         steps * search->step_bytes;
+        return rate_ends(search, count) + TRAFFIC_SHARE * (total - saving) +
+               (kernels > longest ? kernels : longest);
     }
     return total - saving + steps * STEP_BYTES + touched * TOUCH_WEIGHT;
 }
@@ -336,56 +351,6 @@ trace_operand(const struct search *search, const struct fy_shape *shape,
     };
 }
 
-/*
- * When a call that fits would end, in bytes of the link: each tile is copied in once,
- * before its first step, and out after its last one; copies in, kernels and copies out
- * go on side by side. Kernels are taken to last as long as copies in, whatever they
- * do: then the order of the loops matters most.
- */
-static int
-end_of(const struct search *search, const struct fy_access_trace *trace,
-       uint64_t steps, double *out)
-{
-    uint32_t *last = calloc(trace->ntiles + 1, sizeof(*last));
-    double in = 0, computed = 0, written = 0, all = 0;
-
-    if (!last) {
-        return FY_ERR_NOMEM;
-    }
-    for (uint32_t i = 0; i < trace->naccesses; i++) {
-        last[trace->accesses[i].tile] = trace->accesses[i].step + 1;
-    }
-    for (unsigned o = 0; o < search->noperands; o++) {
-        all += search->read[o] ? search->bytes[o] : 0;
-    }
-    bool *there = calloc(trace->ntiles + 1, sizeof(*there));
-    for (uint32_t i = 0; there && i < trace->naccesses;) {
-        const uint32_t step = trace->accesses[i].step;
-        uint32_t end = i;
-        for (; end < trace->naccesses && trace->accesses[end].step == step;
-             end++) {
-            const struct fy_trace_access *row = &trace->accesses[end];
-            bool comes = !there[row->tile] && (row->access & FY_ACCESS_IN) != 0;
-            in += comes ? (double)trace->tiles[row->tile].bytes : 0;
-            there[row->tile] = true;
-        }
-        computed = (in > computed ? in : computed) + all / (double)steps +
-                   search->step_bytes;
-        for (; i < end; i++) {
-            const struct fy_trace_access *row = &trace->accesses[i];
-            if (last[row->tile] == step + 1 && row->access & FY_ACCESS_OUT) {
-                written = (computed > written ? computed : written) +
-                          (double)trace->tiles[row->tile].bytes;
-            }
-        }
-    }
-    *out = written > computed ? written : computed;
-    int status = there ? FY_OK : FY_ERR_NOMEM;
-    free(there);
-    free(last);
-    return status;
-}
-
 /* Traffic of a shape as a perfect cache has it. */
 static int
 rate_exactly(const struct search *search, const struct fy_shape *shape,
@@ -393,6 +358,7 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
 {
     uint64_t steps = fy_shape_steps(shape);
     struct fy_access_trace trace = {0};
+    struct fy_trace_time time;
     struct fy_traffic traffic;
     uint32_t base[FY_MAX_OPERANDS];
     double touched = 0;
@@ -423,10 +389,19 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
         for (uint32_t i = 0; i < trace.naccesses; i++) {
             touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
         }
-        status = fy_trace_run(&trace, search->budget, &traffic);
+        double memory = touched * DEVICE_WEIGHT;
+        time.kernels = (search->kernels > memory ? search->kernels : memory) /
+                           (double)steps +
+                       search->step_bytes;
+        status = fy_trace_run(&trace,
+                              search->fits || search->step_bytes == 0
+                                  ? search->budget
+                                  : search->budget - search->budget / 8,
+                              search->step_bytes > 0 ? &time : NULL, &traffic);
     }
     if (status == FY_OK && search->step_bytes > 0) {
-        status = end_of(search, &trace, steps, out);
+        *out = time.end + TRAFFIC_SHARE * ((double)traffic.bytes_in +
+                                           (double)traffic.bytes_out);
     } else if (status == FY_OK) {
         *out = (double)traffic.bytes_in + (double)traffic.bytes_out +
                (double)steps * STEP_BYTES + touched * TOUCH_WEIGHT;
@@ -467,6 +442,9 @@ choose(const struct search *search, struct fy_shape *out)
             return status;
         }
     }
+    fy_debug(PLAN,
+             "%u shapes were tried; the best costs %.0f bytes of the link",
+             search->nbest, least);
     return found ? FY_OK : FY_ERR_NOFIT;
 }
 
@@ -494,12 +472,28 @@ search_budget(struct fy_planner *planner, struct search *search)
     return status;
 }
 
+bool
+fy_plan_takes_long(const struct fy_planner *planner)
+{
+    const uint64_t least = planner->options.overlap_bytes;
+    const struct fy_bound *bound = planner->bound;
+
+    return least > 0 &&
+           fy_compulsory_bytes(bound->views, bound->function->noperands) >
+               OVERLAP_LEAST * least;
+}
+
 /* False: no axis can be cut. */
 static bool
 begin(const struct fy_planner *planner, struct search *search)
 {
     search->bound = planner->bound;
     search->budget = planner->options.budget_bytes;
+    search->kernels = planner->options.kernel_bytes;
+    if (fy_plan_takes_long(planner)) {
+        search->step_bytes =
+            (double)planner->options.overlap_bytes / STEP_SHARE;
+    }
     for (unsigned a = 0; a < planner->bound->function->naxes; a++) {
         if (search->naxes < MAX_CUT_AXES && fy_axis_is_splittable(planner, a)) {
             search->axis[search->naxes] = a;
@@ -513,15 +507,10 @@ begin(const struct fy_planner *planner, struct search *search)
 int
 fy_plan_overlapped(struct fy_planner *planner)
 {
-    const uint64_t least = planner->options.overlap_bytes;
-    const struct fy_bound *bound = planner->bound;
-    struct search search = {.step_bytes = (double)least / STEP_SHARE};
+    struct search search = {.fits = true};
     double all = 0;
 
-    if (least == 0 ||
-        fy_compulsory_bytes(bound->views, bound->function->noperands) <=
-            OVERLAP_LEAST * least ||
-        !begin(planner, &search)) {
+    if (!fy_plan_takes_long(planner) || !begin(planner, &search)) {
         return FY_ERR_NOFIT;
     }
     for (unsigned o = 0; o < search.noperands; o++) {
@@ -536,7 +525,7 @@ fy_plan_overlapped(struct fy_planner *planner)
 int
 fy_plan_search(struct fy_planner *planner)
 {
-    struct search search = {.step_bytes = 0};
+    struct search search = {.fits = false};
     int status = FY_ERR_NOFIT;
 
     if (!begin(planner, &search)) {

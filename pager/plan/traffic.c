@@ -15,6 +15,10 @@ enum {
     NEVER = UINT32_MAX
 };
 
+enum {
+    STEP_SHARE = 12 /* of options.overlap_bytes: the cost of a step */
+};
+
 /* A binary heap of (next use, tile), the latest on top; stale rows stay. */
 struct heap {
     struct {
@@ -24,8 +28,9 @@ struct heap {
 };
 
 struct state {
-    uint32_t next; /* step of the next use, or NEVER */
+    uint32_t next, last; /* step of the next use, or NEVER; of the last one */
     bool resident, dirty;
+    double ready, idle; /* when it was copied in; when its last use ends */
 };
 
 static int
@@ -80,27 +85,87 @@ struct cache {
     struct heap heap;
     uint64_t used, budget;
     uint64_t in, out;
+    uint32_t lag;
+    double in_end, step_end, out_end; /* of the three lanes so far */
 };
 
-/* Makes room by dropping what is used last, never what `step' uses. */
-static int
-make_room(struct cache *cache, uint64_t bytes, uint32_t step)
+static double
+later(double a, double b)
 {
-    while (cache->used + bytes > cache->budget) {
+    return a > b ? a : b;
+}
+
+/* Copies a tile out; when it is there. */
+static void
+copy_out(struct cache *cache, uint32_t tile)
+{
+    struct state *state = &cache->states[tile];
+    const uint64_t bytes = cache->trace->tiles[tile].bytes;
+
+    cache->out += bytes;
+    cache->out_end = later(cache->out_end, state->idle) + (double)bytes;
+    state->idle = cache->out_end;
+    state->dirty = false;
+}
+
+/*
+ * What is used last, never what `step' uses; of two, one that has rested for `lag'
+ * steps. False: there is none.
+ */
+static bool
+choose_victim(struct cache *cache, uint32_t step, uint32_t *out, int *status)
+{
+    struct {
         uint32_t next, tile;
-        if (!heap_pop(&cache->heap, &next, &tile)) {
-            return FY_ERR_NOFIT;
-        }
-        struct state *state = &cache->states[tile];
+    } aside[FY_SCHEDULE_LAG * FY_MAX_OPERANDS];
+    uint32_t next, count = 0;
+    bool found = false;
+
+    *status = FY_OK;
+    while (!found && count < sizeof(aside) / sizeof(aside[0]) &&
+           heap_pop(&cache->heap, &next, out)) {
+        const struct state *state = &cache->states[*out];
         if (!state->resident || state->next != next || next <= step) {
             continue; /* stale, or in use by this step */
         }
+        found =
+            cache->lag == 0 || next == NEVER ||
+            (state->last + cache->lag < step && next > step + 2 * cache->lag);
+        if (!found) {
+            aside[count].next = next;
+            aside[count++].tile = *out;
+        }
+    }
+    for (uint32_t i = 0; i < count && *status == FY_OK; i++) {
+        if (i == 0 && !found) {
+            *out = aside[0].tile;
+            continue;
+        }
+        *status = heap_push(&cache->heap, aside[i].next, aside[i].tile);
+    }
+    return found || count > 0;
+}
+
+/* Makes room by dropping tiles; *free_at: when it is free. */
+static int
+make_room(struct cache *cache, uint64_t bytes, uint32_t step, double *free_at)
+{
+    while (cache->used + bytes > cache->budget) {
+        uint32_t tile = 0;
+        int status;
+        if (!choose_victim(cache, step, &tile, &status)) {
+            return FY_ERR_NOFIT;
+        }
+        if (status) {
+            return status;
+        }
+        struct state *state = &cache->states[tile];
+        if (state->dirty) {
+            copy_out(cache, tile);
+        }
         state->resident = false;
         cache->used -= cache->trace->tiles[tile].device_bytes;
-        if (state->dirty) {
-            cache->out += cache->trace->tiles[tile].bytes;
-        }
-        state->dirty = false;
+        *free_at = later(*free_at, state->idle);
     }
     return FY_OK;
 }
@@ -130,10 +195,11 @@ next_uses(const struct fy_access_trace *trace)
 
 static int
 run_step(struct cache *cache, const uint32_t *next, uint32_t first,
-         uint32_t end)
+         uint32_t end, double kernels)
 {
     const struct fy_trace_access *rows = cache->trace->accesses;
     uint32_t step = rows[first].step;
+    double start = cache->step_end;
     int status;
 
     for (uint32_t i = first; i < end; i++) {
@@ -143,22 +209,35 @@ run_step(struct cache *cache, const uint32_t *next, uint32_t first,
         const struct fy_trace_tile *tile = &cache->trace->tiles[rows[i].tile];
         struct state *state = &cache->states[rows[i].tile];
         if (!state->resident) {
-            status = make_room(cache, tile->device_bytes, step);
+            double free_at = 0;
+            status = make_room(cache, tile->device_bytes, step, &free_at);
             if (status) {
                 return status;
             }
             cache->used += tile->device_bytes;
             state->resident = true;
+            state->ready = free_at;
             if (rows[i].access & FY_ACCESS_IN) {
                 cache->in += tile->bytes;
+                cache->in_end =
+                    later(cache->in_end, free_at) + (double)tile->bytes;
+                state->ready = cache->in_end;
             }
         }
+        start = later(start, state->ready);
         if (rows[i].access & FY_ACCESS_OUT) {
             state->dirty = true;
         }
     }
+    cache->step_end = start + kernels;
     for (uint32_t i = first; i < end; i++) {
-        cache->states[rows[i].tile].next = next[i];
+        struct state *state = &cache->states[rows[i].tile];
+        state->next = next[i];
+        state->last = step;
+        state->idle = cache->step_end;
+        if (state->dirty && next[i] == NEVER) {
+            copy_out(cache, rows[i].tile);
+        }
         status = heap_push(&cache->heap, next[i], rows[i].tile);
         if (status) {
             return status;
@@ -169,9 +248,11 @@ run_step(struct cache *cache, const uint32_t *next, uint32_t first,
 
 int
 fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
-             struct fy_traffic *out)
+             struct fy_trace_time *time, struct fy_traffic *out)
 {
-    struct cache cache = {.trace = trace, .budget = budget_bytes};
+    struct cache cache = {.trace = trace,
+                          .budget = budget_bytes,
+                          .lag = time ? FY_SCHEDULE_LAG : 0};
     uint32_t *next = next_uses(trace);
     uint32_t steps = 0;
     int status = FY_OK;
@@ -186,18 +267,16 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
                trace->accesses[end].step == trace->accesses[i].step) {
             end++;
         }
-        status = run_step(&cache, next, i, end);
+        status = run_step(&cache, next, i, end, time ? time->kernels : 0);
         steps++;
         i = end;
-    }
-    for (uint32_t t = 0; status == FY_OK && t < trace->ntiles; t++) {
-        if (cache.states[t].dirty) {
-            cache.out += trace->tiles[t].bytes;
-        }
     }
     if (status == FY_OK) {
         *out = (struct fy_traffic){
             .bytes_in = cache.in, .bytes_out = cache.out, .chunks = steps};
+        if (time) {
+            time->end = later(cache.step_end, cache.out_end);
+        }
     }
     free(cache.heap.rows);
     free(cache.states);
@@ -211,6 +290,8 @@ fy_planner_traffic(struct fy_planner *planner)
     const struct fy_schedule *schedule = &planner->plan.schedule;
     struct fy_replica_table *known = &planner->tiles;
     struct fy_access_trace trace = {0};
+    const struct fy_plan_options *options = &planner->options;
+    struct fy_trace_time time = {0, 0};
     int status = fy_replica_build(known, schedule);
 
     trace.ntiles = HASH_COUNT(known->by_place);
@@ -233,9 +314,15 @@ fy_planner_traffic(struct fy_planner *planner)
         }
     }
     if (status == FY_OK) {
+        if (schedule->nsteps > 0) {
+            time.kernels = options->kernel_bytes / schedule->nsteps +
+                           (double)options->overlap_bytes / STEP_SHARE;
+        }
         status = fy_trace_run(&trace, planner->options.budget_bytes,
+                              schedule->overlaps ? &time : NULL,
                               &planner->plan.predicted);
     }
+    planner->plan.end_bytes = schedule->overlaps ? time.end : 0;
     planner->plan.predicted.chunks = schedule->nsteps;
     fy_replica_table_free(known);
     free(trace.tiles);

@@ -27,8 +27,18 @@ struct fy_access_trace {
     uint32_t naccesses;
 };
 
-/* FY_ERR_NOFIT when a step's tiles exceed the budget; FY_ERR_NOMEM. */
+/*
+ * When the steps end, where copies in, kernels and copies out go on side by side: in
+ * bytes that the link carries meanwhile.
+ */
+struct fy_trace_time {
+    double kernels; /* of a step, with its start */
+    double end;
+};
+
+/* `time' may be NULL: nothing overlaps. FY_ERR_NOFIT when a step's tiles exceed the budget; FY_ERR_NOMEM. */
 int fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
+                 struct fy_trace_time *time,
                  struct fy_traffic *out) FY_MUST_CHECK;
 
 #endif

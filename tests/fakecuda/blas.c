@@ -444,6 +444,41 @@ run_job(void *argument)
     return result;
 }
 
+/* What the card takes for a call: products by the shape of their result, all others
+ * by the memory that they read and write. */
+static void
+price(const struct blas_call *call)
+{
+    const double m = (double)call->m, n = (double)call->n, k = (double)call->k;
+    const bool left = call->side == CUBLAS_SIDE_LEFT;
+    const char *name = strchr(call->name, 's') + 2; /* cublas?NAME */
+    struct fake_kernel kernel = {.single =
+                                     call->type == 'S' || call->type == 'C',
+                                 .rows = call->m,
+                                 .columns = call->n};
+    for (size_t i = 0; i < call->n_uses; i++) {
+        kernel.bytes += call->uses[i].width_bytes * call->uses[i].rows;
+    }
+    if (strncmp(name, "gemm", 4) == 0) {
+        kernel.flops = 2 * m * n * k;
+        kernel.flops *= call->batchCount > 0 ? (double)call->batchCount : 1;
+    } else if (strncmp(name, "symm", 4) == 0 || strncmp(name, "hemm", 4) == 0) {
+        kernel.flops = 2 * m * n * (left ? m : n);
+    } else if (strncmp(name, "trsm", 4) == 0 || strncmp(name, "trmm", 4) == 0) {
+        kernel.flops = m * n * (left ? m : n);
+        kernel.serial_us = name[2] == 's' ? 0.1 * (left ? m : n) : 0;
+    } else if (strncmp(name, "syrk", 4) == 0 || strncmp(name, "herk", 4) == 0 ||
+               strncmp(name, "syr2k", 5) == 0 ||
+               strncmp(name, "her2k", 5) == 0) {
+        kernel.flops = n * n * k * (name[3] == '2' ? 2 : 1);
+        kernel.rows = call->n;
+    } else {
+        kernel.rows = 0;
+    }
+    kernel.flops *= blas_complex(call) ? 4 : 1;
+    fakecuda_kernel(&kernel);
+}
+
 static int
 issue(struct blas_call *call, const struct blas_routine *routine)
 {
@@ -476,6 +511,7 @@ issue(struct blas_call *call, const struct blas_routine *routine)
         fakecuda_note("bad-argument", "%s", call->name);
         return status;
     }
+    price(call);
     call->workspace = call->handle->workspace;
     call->workspace_bytes = call->handle->workspace_bytes;
     call->default_workspace = call->workspace == call->handle->own_workspace;

@@ -58,6 +58,7 @@ struct fake_call {
     const char *name;
     unsigned long number;
     enum fake_library library;
+    bool timed; /* the card is simulated in time */
 };
 
 #pragma GCC visibility push(default)
@@ -139,6 +140,21 @@ bool fakecuda_is_device(uint64_t address);
 /* Device memory of the current context, as cuMemAlloc() and cuMemFree(). */
 int fakecuda_memory_new(size_t bytes, uint64_t *address);
 int fakecuda_memory_free(uint64_t address);
+
+/* What a kernel that is submitted next takes of a card that is simulated in time
+ * (model.h), of a product the shape of its result. */
+struct fake_kernel {
+    double flops;
+    bool single;           /* precision */
+    int64_t rows, columns; /* 0: no product */
+    size_t bytes;          /* of the device's memory that it reads and writes */
+    double serial_us;      /* what nothing shortens */
+    bool run;              /* the operation is called all the same */
+};
+void fakecuda_kernel(const struct fake_kernel *kernel);
+
+/* Whether nothing is computed, because only the time is asked for. */
+bool fakecuda_is_modelled(void);
 
 /* Inside run: let operations of other streams come between. */
 void fakecuda_pause(void);

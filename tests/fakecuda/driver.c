@@ -70,12 +70,14 @@ fake_cuInit(unsigned int Flags)
     } else if (!machine.initialised) {
         see_devices(present < FAKE_DEVICES_MAX ? (int)present
                                                : FAKE_DEVICES_MAX);
-        machine.limit_bytes =
-            (size_t)fakecuda_setting("MEMORY", (uint64_t)1 << 30);
-        machine.pinned_limit_bytes =
-            (size_t)fakecuda_setting("PINNED_MEMORY", (uint64_t)4 << 30);
-        result =
-            machine.devices == 0 ? CUDA_ERROR_NO_DEVICE : fake_memory_open();
+        const struct fake_card *card = fake_card();
+        machine.limit_bytes = (size_t)fakecuda_setting(
+            "MEMORY", card != NULL ? card->memory_bytes : (uint64_t)1 << 30);
+        machine.pinned_limit_bytes = (size_t)fakecuda_setting(
+            "PINNED_MEMORY", (uint64_t)(card != NULL ? 64 : 4) << 30);
+        result = fake_card_is_wrong()   ? CUDA_ERROR_INVALID_VALUE
+                 : machine.devices == 0 ? CUDA_ERROR_NO_DEVICE
+                                        : fake_memory_open();
         for (int i = 0; i < machine.devices; i++) {
             machine.context[i].device = i;
         }
@@ -113,6 +115,7 @@ end(void)
     }
     fake_objects_report();
     fake_memory_report();
+    fake_engines_report();
     fakecuda_note("end", "%lu calls, %lu operations, %lu leaks, %lu races",
                   fakecuda_count("calls"), fakecuda_count("operations"),
                   fakecuda_count("leak"), fakecuda_count("race"));
@@ -271,7 +274,9 @@ fake_cuDeviceGetName(char *name, int len, CUdevice dev)
     if (name == NULL || len <= 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    (void)snprintf(name, (size_t)len, "Fake CUDA device");
+    (void)snprintf(name, (size_t)len, "%s",
+                   fake_card() != NULL ? fake_card()->title
+                                       : "Fake CUDA device");
     return CUDA_SUCCESS;
 }
 
@@ -377,6 +382,14 @@ fake_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
                 *pi = (int)fakecuda_setting("VIRTUAL", 1);
             } else if (attrib == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) {
                 *pi = (int)fakecuda_setting("MODE", CU_COMPUTEMODE_DEFAULT);
+            } else if (fake_card() != NULL) {
+                *pi = attrib == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+                          ? fake_card()->processors
+                      : attrib == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+                          ? fake_card()->major
+                      : attrib == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+                          ? fake_card()->minor
+                          : *pi;
             }
             return CUDA_SUCCESS;
         }

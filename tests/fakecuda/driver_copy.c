@@ -174,6 +174,10 @@ submit_box(const char *name, struct box *box, int from_kind, int to_kind,
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
+    fake_copy_next(kinds[0] == CU_MEMORYTYPE_HOST,
+                   kinds[1] == CU_MEMORYTYPE_HOST, pageable,
+                   box->width_bytes * box->rows * box->planes,
+                   box->rows * box->planes);
     result =
         fakecuda_submit(stream, name, run_box, box, sizeof(*box), uses, n_uses);
     if (result == CUDA_SUCCESS && (wait || pageable)) {

@@ -134,6 +134,7 @@ fake_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
         return CUDA_ERROR_INVALID_VALUE;
     }
     new.span_bytes = (bytesize + PAGE_BYTES - 1) / PAGE_BYTES *PAGE_BYTES;
+    fake_pin_cost(bytesize, false);
     (void)pthread_mutex_lock(&machine.lock);
     result = CUDA_ERROR_OUT_OF_MEMORY;
     if (new.span_bytes >= bytesize &&new.span_bytes <=
@@ -223,6 +224,7 @@ fake_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
     if (msync((void *)page, (uintptr_t)p + bytesize - page, MS_ASYNC) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    fake_pin_cost(bytesize, true);
     (void)pthread_mutex_lock(&machine.lock);
     if (fake_overlaps((uintptr_t)p, bytesize)) {
         result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -232,8 +234,11 @@ fake_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
         result = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
         uintptr_t end = (uintptr_t)p + bytesize + PAGE_BYTES - 1;
-        new.pin = fake_pin_new(page, end / PAGE_BYTES * PAGE_BYTES - page);
-        if (new.pin == NULL) {
+        new.pin =
+            fakecuda_is_modelled()
+                ? NULL
+                : fake_pin_new(page, end / PAGE_BYTES * PAGE_BYTES - page);
+        if (new.pin == NULL && !fakecuda_is_modelled()) {
             fakecuda_note("blind", "no io_uring: addresses instead of pages");
         }
         result = fake_insert(&new);

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/fakecuda/clock.h"
 #include "tests/fakecuda/machine.h"
 
 #define FAULTS_MAX   1024
@@ -182,7 +183,7 @@ read_settings(void)
 
     parse_faults();
     gate.strict = fakecuda_setting("STRICT", 0) != 0;
-    gate.delay_us = fakecuda_setting("DELAY", 100);
+    gate.delay_us = fakecuda_setting("DELAY", fakecuda_is_modelled() ? 0 : 100);
     gate.slow = getenv("FAKECUDA_SLOW");
     gate.first = getenv("FAKECUDA_FIRST");
     gate.random = fakecuda_setting("SEED", 1) * 0x9E3779B97F4A7C15ULL +
@@ -452,6 +453,10 @@ fakecuda_enter(struct fake_call *call, const char *name,
         return fakecuda_status(library, CUDA_ERROR_NOT_INITIALIZED);
     }
     fake_settings();
+    call->timed = fakecuda_is_modelled();
+    if (call->timed) {
+        fakeclock_device(true);
+    }
     (void)pthread_mutex_lock(&gate.lock);
     count = ++counter_of(name)->count;
     call->number = ++gate.calls;
@@ -475,10 +480,23 @@ fakecuda_enter(struct fake_call *call, const char *name,
     if (status == 0 && need == FAKE_CONTEXT) {
         status = fake_capture_refuses(name);
     }
+    if (status == 0 && call->timed && count == 1 && !fake_call_first(name)) {
+        status = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (status != 0) {
         fakecuda_note("refused", "%s: %d", name, status);
     }
     return fakecuda_status(library, status);
+}
+
+/* fakeclock_device() calls and this one are pairs. */
+static void
+spend(const struct fake_call *call)
+{
+    if (call->timed) {
+        fakeclock_device(false);
+        fake_call_cost(call->name);
+    }
 }
 
 int
@@ -487,5 +505,6 @@ fakecuda_leave(const struct fake_call *call, int status)
     if (gate.log >= 0) {
         write_line("#%lu %s = %d", call->number, call->name, status);
     }
+    spend(call);
     return status;
 }

@@ -58,10 +58,21 @@ tests/fakecuda/names: $(FAKECUDA_ROWS) tests/fakecuda/generate.py
 check_LTLIBRARIES += tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la
 check_LTLIBRARIES += tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la
 check_LTLIBRARIES += tests/fakecuda/libnvrtc.la
+# Simulated time, preloaded: also called by the shim, which has saved no vectors.
+check_LTLIBRARIES += tests/fakecuda/libfakeclock.la
+tests_fakecuda_libfakeclock_la_SOURCES = tests/fakecuda/clock.c tests/fakecuda/clock.h
+tests_fakecuda_libfakeclock_la_CFLAGS = $(FAKECUDA_CFLAGS) -mgeneral-regs-only
+tests_fakecuda_libfakeclock_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -avoid-version
+tests_fakecuda_libfakeclock_la_LIBADD = -ldl
+check_LTLIBRARIES += tests/fakecuda/libhostblas.la
+tests_fakecuda_libhostblas_la_SOURCES = tests/fakecuda/clock.h tests/fakecuda/hostblas.c
+tests_fakecuda_libhostblas_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libhostblas_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -avoid-version
 
 nodist_tests_fakecuda_libcuda_la_SOURCES = tests/fakecuda/driver_calls.c tests/fakecuda/driver_rows.h
 tests_fakecuda_libcuda_la_SOURCES = \
 	tests/fakecuda/capture.c \
+	tests/fakecuda/clock.h \
 	tests/fakecuda/core.h \
 	tests/fakecuda/driver.c \
 	tests/fakecuda/driver_abi.h \
@@ -73,6 +84,8 @@ tests_fakecuda_libcuda_la_SOURCES = \
 	tests/fakecuda/image.h \
 	tests/fakecuda/machine.h \
 	tests/fakecuda/memory.c \
+	tests/fakecuda/model.c \
+	tests/fakecuda/model.h \
 	tests/fakecuda/object.c \
 	tests/fakecuda/pinned.c \
 	tests/fakecuda/race.c \
@@ -151,8 +164,10 @@ tests/fakecuda/cuda12/made: Makefile
 CLEANFILES += tests/fakecuda/cuda12/made tests/fakecuda/cuda12/*.so.*
 
 EXTRA_DIST += tests/fakecuda/README.md
-dist_check_SCRIPTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py
-TESTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py
+dist_check_SCRIPTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py \
+	tests/fakecuda/model.py
+TESTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py \
+	tests/fakecuda/model.py
 UNIT_TESTS += tests/fakecuda/test_fakecuda
 tests_fakecuda_test_fakecuda_SOURCES = tests/fakecuda/test_fakecuda.c
 tests_fakecuda_test_fakecuda_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "tests/fakecuda/core.h"
+#include "tests/fakecuda/model.h"
 
 #define FAKE_DEVICES_MAX 4
 
@@ -61,6 +62,7 @@ struct fake_operation {
     struct fake_use uses[FAKE_USES_MAX];
     struct fake_allocation *held[FAKE_USES_MAX];
     size_t n_uses;
+    struct fake_cost cost;
     bool alone; /* run without the engine: it calls the program back */
     uint64_t ticket;
     struct fake_stream *after; /* not before its ticket; or NULL */

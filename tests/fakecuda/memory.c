@@ -36,7 +36,8 @@ fake_memory_open(void)
     int flags = MAP_NORESERVE;
 
     bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    memory.dirty_bytes = fakecuda_setting("DIRTY", (uint64_t)16 << 20);
+    memory.dirty_bytes = fakecuda_setting(
+        "DIRTY", fakecuda_is_modelled() ? 0 : (uint64_t)16 << 20);
     memory.file = memfd_create("fakecuda", MFD_CLOEXEC);
     if (memory.file < 0 || ftruncate(memory.file, (off_t)bytes) != 0) {
         return CUDA_ERROR_OPERATING_SYSTEM;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/fakecuda/clock.h"
 #include "tests/fakecuda/machine.h"
 
 static __thread bool on_stream_thread;
@@ -143,7 +144,10 @@ run_head(struct fake_stream *stream, bool at_once)
             nap();
         }
         nap_us(fake_slowness_us(operation->name));
-        result = perform(operation);
+        if (operation->cost.ns != 0) {
+            fake_engine_run(&operation->cost);
+        }
+        result = operation->cost.real ? perform(operation) : CUDA_SUCCESS;
         (void)pthread_mutex_lock(&machine.lock);
     }
     if (result != 0 && stream->context->sticky == 0) {
@@ -177,6 +181,9 @@ stream_thread(void *argument)
     struct fake_stream *stream = argument;
 
     on_stream_thread = true;
+    if (fakecuda_is_modelled()) {
+        fakeclock_device(true);
+    }
     (void)pthread_mutex_lock(&machine.lock);
     while (!machine.ended) {
         struct fake_operation *head = stream->head;
@@ -230,6 +237,7 @@ fake_operation_new(const char *name, int (*run)(void *), const void *argument,
         return NULL;
     }
     operation->name = name;
+    operation->cost.real = true;
     operation->run = run;
     operation->argument = malloc(bytes + 1);
     if (operation->argument == NULL) {
@@ -251,7 +259,9 @@ append(struct fake_stream *stream, struct fake_operation *operation)
             hold(operation, i, 1);
         }
     }
-    fake_race_submit(stream, operation);
+    if (!fakecuda_is_modelled()) {
+        fake_race_submit(stream, operation);
+    }
     operation->ticket = ++stream->submitted;
     *stream->tail = operation;
     stream->tail = &operation->next;
@@ -309,8 +319,9 @@ fake_submit(struct fake_stream *stream, struct fake_operation *operation)
     bool at_once;
 
     append_legacy_waits(stream);
-    at_once = stream->head == NULL && operation->run != NULL &&
-              !operation->alone && operation->after == NULL &&
+    at_once = !fakecuda_is_modelled() && stream->head == NULL &&
+              operation->run != NULL && !operation->alone &&
+              operation->after == NULL &&
               fake_slowness_us(operation->name) == 0 && fakecuda_random(4) == 0;
     append(stream, operation);
     if (at_once) {
@@ -368,6 +379,7 @@ fakecuda_submit(CUstream handle, const char *name, int (*run)(void *),
     if (operation == NULL || count > FAKE_USES_MAX) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    operation->cost = fake_cost_take();
     memcpy(operation->uses, uses, count * sizeof(*uses));
     operation->n_uses = count;
     (void)pthread_mutex_lock(&machine.lock);

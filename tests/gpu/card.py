@@ -44,9 +44,10 @@ print("%s, driver for CUDA %d.%d" % (name.value.decode(),
 class Machine:
     """ferry, gpu_calls, the copies of BLAS and the folders of libraries."""
 
-    def __init__(self, folder=None, fake=False):
+    def __init__(self, folder=None, fake=False, model=None):
         self.temporary = []
-        self.fake = fake
+        self.fake = fake or bool(model)
+        self.model = model  # of a card that is simulated in time
         self.prepared = folder and self._unpack(folder)
         if self.prepared:
             self.ferry = os.path.join(self.prepared, "ferry/bin/ferry")
@@ -128,7 +129,10 @@ class Machine:
             env.pop(name, None)
         if self.libraries:
             env["LD_LIBRARY_PATH"] = ":".join(self.libraries)
-        if self.fake:
+        if self.model:
+            env.update(FAKECUDA_MODEL=self.model, FAKECUDA_STRICT="1",
+                       LD_PRELOAD=self.preloaded("libfakeclock.so"))
+        elif self.fake:
             env.update(FAKECUDA_STRICT="1", FAKECUDA_DELAY="0",
                        FAKECUDA_MEMORY="2G")
         if threads:
@@ -136,6 +140,9 @@ class Machine:
                        OMP_NUM_THREADS=str(threads))
         env.update(extra)
         return env
+
+    def preloaded(self, name):
+        return os.path.join(self.build, "tests/fakecuda/.libs", name)
 
     def program(self, name):
         """A built program of the tests or benchmarks, or None."""
@@ -145,6 +152,9 @@ class Machine:
     def blas(self):
         """(libraries to preload, LD_LIBRARY_PATH) of the fastest BLAS with
         the plain Fortran names; None without one."""
+        if self.model:
+            return [self.preloaded("libfakeclock.so"),
+                    self.preloaded("libhostblas.so")], []
         copies = ferryrun.blas_copies()
         for copy in ("openblas", "netlib"):
             folders = copies.get(copy, "").split(":")
