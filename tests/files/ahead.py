@@ -106,13 +106,48 @@ def read_back(mount):
         tap.ok("contents on both sides", here.read() == f.read())
 
 
+def written(mount):
+    """What a program has made is read without a request (a linker after an assembler), and as
+    others have changed it since."""
+    def paths(root):
+        return ["%s/d%d/made%d" % (root, i % FOLDERS, i) for i in range(40)]
+
+    def make(path, text):
+        with open(path, "wb") as f:
+            f.write(text)
+
+    def read(path):
+        with open(path, "rb") as f:
+            return f.read()
+    for path in paths(mount.mnt):
+        make(path, path.encode() * 130)
+    for i in range(2):
+        mount.control("barrier")
+        before = mount.report()
+        wrong = [path for path in paths(mount.mnt) if read(path) != path.encode() * 130]
+        after = mount.report()
+        asked = [after.get("request " + kind, 0) - before.get("request " + kind, 0)
+                 for kind in ("read", "fetch")]
+        tap.ok("own files are read", not wrong and sum(asked) <= 8, (wrong, asked))
+    for i, path in enumerate(paths(mount.mnt)[:20]):
+        make(path, b"again %d" % i * 1000)
+        make(paths(mount.export)[i], b"other %d" % i * 1000)
+    os.unlink(paths(mount.mnt)[20])
+    os.rename(paths(mount.export)[21], paths(mount.export)[22])
+    mount.control("barrier")
+    wrong = [i for i, path in enumerate(paths(mount.mnt)[:20])
+             if read(path) != b"other %d" % i * 1000]
+    tap.ok("changed by others", not wrong and read(paths(mount.mnt)[22]) ==
+           read(paths(mount.export)[22]) and not os.path.exists(paths(mount.mnt)[20]), wrong)
+
+
 def main():
     reason = mounts.why_not("ferry")
-    for case in (names, contents, around, read_back):
+    for case in (names, contents, around, read_back, written):
         if reason:
             tap.skip(case.__name__, reason)
             continue
-        with mounts.Mount("ferry", fault="both,delay=15ms" if case is read_back else "") as mount:
+        with mounts.Mount("ferry", fault="both,delay=15ms" if case in (read_back, written) else "") as mount:
             fill(mount.export)
             case(mount)
     tap.finish()

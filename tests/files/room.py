@@ -267,9 +267,9 @@ def main():
         tap.finish()
     full_disk([])
     full_disk(["async"])
-    for options in ([], ["async"]):
-        quota(options)
-        clock(options)
+    for how in ([], ["async"]):
+        quota(how)
+        clock(how)
     no_inodes()
     lost_writes()
     sparse()

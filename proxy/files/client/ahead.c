@@ -150,6 +150,14 @@ let_go(struct fy_client *client, struct fy_file *file)
 }
 
 void
+fy_ahead_freed(struct fy_client *client, struct fy_file *file)
+{
+    if (file) {
+        let_go(client, file);
+    }
+}
+
+void
 fy_ahead_drop(struct fy_client *client, struct fy_node *node)
 {
     struct fy_file *file = node->file;
@@ -612,7 +620,7 @@ fy_ahead_opened(struct fy_client *client, struct fy_node *node)
     }
     bool used = use(client, node), sorted;
     bool missed = !used && node->cached != ahead->epoch &&
-                  !(node->file && node->file->fetching);
+                  !(node->file && (node->file->fetching || node->file->push));
     struct run *run = find_run(client, name, &sorted);
     bool goes_on = run != NULL;
     run = goes_on ? run : begin_run(client, name);
@@ -634,6 +642,24 @@ fy_ahead_opened(struct fy_client *client, struct fy_node *node)
     if (run->ahead_bytes <= run->window / 2) {
         struct fy_node *front = fy_tree_node(&client->tree, run->front);
         extend(client, run, front && front->names ? front->names : name);
+    }
+}
+
+void
+fy_ahead_keep(struct fy_client *client, struct fy_node *node,
+              struct fy_files_bytes bytes)
+{
+    struct fy_file *file = node->file;
+    if (!ahead_of(client) || !is_small(node) || bytes.n != node->attr.size ||
+        file->push || file->fetching || file->stores > 0) {
+        return;
+    }
+    file->push =
+        fy_notice_new(FY_NOTICE_STORE, fy_node_number(node), bytes.at, bytes.n);
+    if (file->push) {
+        file->used = true; /* it is in no window */
+        node->cached = 0;
+        hold(client, node);
     }
 }
 

@@ -233,6 +233,7 @@ void fy_callers_poll(void *owner);
 
 /* ---- ahead.c, reader.c ------------------------------------------------------------------- */
 
+struct fy_file;
 struct fy_later;
 
 /* The kernel knows the entries of the folder now: contents that came for them go to it. */
@@ -245,6 +246,11 @@ bool fy_ahead_read(struct fy_client *client, struct fy_node *node,
                    const struct fy_later *later);
 /* Contents changed locally or at the storage: bytes fetched before are dropped. */
 void fy_ahead_drop(struct fy_client *client, struct fy_node *node);
+/* Frees the memory of a file that goes; null: nothing. */
+void fy_ahead_freed(struct fy_client *client, struct fy_file *file);
+/* Keeps all bytes of a small file that was written locally for the next reader. */
+void fy_ahead_keep(struct fy_client *client, struct fy_node *node,
+                   struct fy_files_bytes bytes);
 /* A command begins: more is fetched for it where files fetched for earlier ones were used. */
 void fy_ahead_command(struct fy_client *client);
 /* Fetches the small ones of the files that `next' returns, until that is NULL. True: the

@@ -142,12 +142,17 @@ close_file(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
         return;
     }
     struct fy_file *file = node->file;
+    struct fy_files_bytes whole;
     fy_locks_closed(client, node, info);
     file->opens -= file->opens > 0;
     client->opens--;
     file->writers -= file->writers > 0 && (info->flags & O_ACCMODE) != O_RDONLY;
     fuse_reply_err(request, 0);
     fy_hold_end(client, node);
+    if (fy_shadow_whole(node, &whole)) {
+        fy_ahead_keep(client, node, whole);
+        fy_shadow_drop(client, file);
+    }
     fy_file_settle(client, node);
 }
 
@@ -209,13 +214,6 @@ read_file(fuse_req_t request, fuse_ino_t number, size_t bytes, off_t offset,
 }
 
 /* ---- write ----------------------------------------------------------------------------------- */
-
-static bool
-same_contents(const struct fy_files_attr *a, const struct fy_files_attr *b)
-{
-    return a->size == b->size && a->mtime.seconds == b->mtime.seconds &&
-           a->mtime.ns == b->mtime.ns;
-}
 
 static void
 attr_answered(struct fy_client *client, struct fy_call *call,
@@ -288,10 +286,7 @@ write_answered(struct fy_client *client, struct fy_call *call,
         count_pending(client, file, asked->data.n, false);
     }
     if (answer->status == 0) {
-        bool other = !same_contents(&answer->other_attr, &node->attr);
-        (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_OWN,
-                           call->stamp);
-        if (other) { /* others wrote in between */
+        if (fy_told_written(client, node, answer, call->stamp)) {
             fy_shadow_drop(client, file);
             fy_forget_node(client, node, FY_NOTICE_CONTENTS);
         }

@@ -57,8 +57,10 @@ struct fy_file {
     bool current;
     struct fy_files_time seen;
     uint64_t seen_ns; /* when this ctime was told with a lock first */
-    bool doubt;       /* attributes differed while writes were on their way */
-    char *shadow;     /* the copy of shadow.c; owned; NULL: there is none */
+    bool doubt;       /* attributes differed while writes were on their way: */
+    struct fy_files_attr doubted; /* then: those of the notice ... */
+    struct fy_files_attr sure; /* ... and those before, or of an answer since */
+    char *shadow; /* the copy of shadow.c; owned; NULL: there is none */
     uint64_t shadow_bytes;
     struct fy_later *quiet;   /* wait until no write is on its way */
     struct fy_later *stored;  /* wait until no store is being executed */

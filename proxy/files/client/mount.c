@@ -363,7 +363,8 @@ unkept(void *owner, uint64_t kept)
 static void
 file_freed(void *owner, struct fy_file *file)
 {
-    (void)owner;
+    fy_ahead_freed(owner, file);
+    fy_shadow_drop(owner, file);
     fy_file_free(file);
 }
 

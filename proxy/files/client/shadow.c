@@ -72,3 +72,16 @@ fy_shadow_counts(const struct fy_node *node, struct fy_files_bytes *out)
     *out = (struct fy_files_bytes){file->shadow, file->shadow_bytes};
     return true;
 }
+
+bool
+fy_shadow_whole(const struct fy_node *node, struct fy_files_bytes *out)
+{
+    const struct fy_file *file = node->file;
+    if (!file || !file->shadow || file->writers > 0 || file->pending > 0 ||
+        file->lockers || file->doubt || file->error != 0 ||
+        file->shadow_bytes != node->attr.size) {
+        return false;
+    }
+    *out = (struct fy_files_bytes){file->shadow, file->shadow_bytes};
+    return true;
+}

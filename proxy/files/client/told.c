@@ -138,7 +138,11 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
     }
     if (why == FY_TOLD_OWN) {
         node->own = client->calls.changes;
+        if (S_ISREG(node->attr.mode) && node->file) {
+            node->file->sure = *attr;
+        }
     }
+    const struct fy_files_attr before = node->attr;
     bool contents = !same_contents(&node->attr, attr);
     bool ctime = fy_told_compare(&node->attr.ctime, &attr->ctime) != 0;
     node->attr = *attr;
@@ -157,6 +161,8 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
     /* While own writes are on their way their effect cannot be told from others'. */
     bool own = S_ISREG(attr->mode) && node->file && node->file->pending > 0;
     if (own) {
+        node->file->sure = node->file->doubt ? node->file->sure : before;
+        node->file->doubted = *attr;
         node->file->doubt = true;
     } else if (ctime) {
         node->without = 0;
@@ -172,6 +178,21 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
         fy_forget_node(client, node, FY_NOTICE_ATTRIBUTES);
     }
     return true;
+}
+
+bool
+fy_told_written(struct fy_client *client, struct fy_node *node,
+                const struct fy_files_message *answer, uint64_t stamp)
+{
+    struct fy_file *file = node->file;
+    bool other = !same_contents(&answer->other_attr,
+                                file->doubt ? &file->sure : &node->attr);
+    (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_OWN, stamp);
+    if (!other && file->noticed == 0 &&
+        same_contents(&answer->attr, &file->doubted)) {
+        file->doubt = false; /* the notice was of this write */
+    }
+    return other;
 }
 
 void

@@ -26,6 +26,10 @@ struct fy_node *fy_told_node(struct fy_client *client, fuse_req_t request,
 bool fy_told_attr(struct fy_client *client, struct fy_node *node,
                   const struct fy_files_attr *attr, enum fy_told why,
                   uint64_t stamp);
+/* Takes an answer to a write of this mount, with the attributes before and after. True:
+ * others wrote in between. */
+bool fy_told_written(struct fy_client *client, struct fy_node *node,
+                     const struct fy_files_message *answer, uint64_t stamp);
 /*
  * The name leads to an object with these attributes. NULL: that cannot be (*out_error is
  * an errno then).
