@@ -141,13 +141,37 @@ def written(mount):
            read(paths(mount.export)[22]) and not os.path.exists(paths(mount.mnt)[20]), wrong)
 
 
+def replaced(mount):
+    """The target of a rename that is on its way is replaced at the storage: the rename goes on."""
+    wrong = []
+    for i in range(20):
+        a, b = ("%s/d%d/%s%d" % (mount.mnt, i % FOLDERS, name, i) for name in "ab")
+        for path in (a, b):
+            with open(path, "w", encoding="ascii") as f:
+                f.write(path)
+        new = "%s/new%d" % (mount.export, i)
+        with open(new, "w", encoding="ascii") as f:
+            f.write("new")
+        thread = threading.Thread(target=os.rename, args=(a, b))
+        thread.start()
+        os.rename(new, b.replace(mount.mnt, mount.export))
+        thread.join()
+        mount.control("barrier")
+        with open(b, encoding="ascii") as f, \
+                open(b.replace(mount.mnt, mount.export), encoding="ascii") as far:
+            if f.read() != far.read() or os.path.exists(a):
+                wrong.append(i)
+    tap.ok("renamed over a file that others replace", not wrong, wrong)
+
+
 def main():
     reason = mounts.why_not("ferry")
-    for case in (names, contents, around, read_back, written):
+    for case in (names, contents, around, read_back, written, replaced):
         if reason:
             tap.skip(case.__name__, reason)
             continue
-        with mounts.Mount("ferry", fault="both,delay=15ms" if case in (read_back, written) else "") as mount:
+        with mounts.Mount("ferry", fault="both,delay=15ms" if case in (read_back, written,
+                                                                           replaced) else "") as mount:
             fill(mount.export)
             case(mount)
     tap.finish()

@@ -497,6 +497,7 @@ move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
         return;
     }
     struct fy_node *node = name ? name->node : NULL;
+    uint64_t loses = lost ? fy_node_number(lost) : 0; /* it may be freed */
     if (!name && (!target || lost->attr.ino == asked->length) &&
         is_nameless(tree, &answer->attr)) {
         /* A notice has removed the old name, and none has told of the new name. Both are
@@ -518,6 +519,7 @@ move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
         return;
     }
     (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_OWN, client->stamp);
+    lost = loses ? fy_tree_node(tree, loses) : NULL;
     if (lost && asked->keep == 0 && lost->names) {
         fy_told_stale(client, lost); /* its link count, or its ctime */
     }
@@ -530,8 +532,8 @@ rename_answered(struct fy_client *client, struct fy_call *call,
 {
     client->pending.renames--;
     if (answer->status != 0) {
-        fy_reply_status(call->request,
-                        answer->status == -ESTALE ? -ENOENT : answer->status);
+        /* ESTALE: another file has the name by now. The kernel looks it up and asks again. */
+        fy_reply_status(call->request, answer->status);
         return;
     }
     fy_node_hold(call->node);
