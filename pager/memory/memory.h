@@ -38,8 +38,9 @@ struct fy_object {
     struct fy_page_hash *hashes;
     uint64_t used; /* count of holds when a call last had it */
     unsigned
-        wasted; /* uses in a row that found it stale, or overwrote it unread */
+        wasted; /* by uses in a row that found it stale, or overwrote it unread */
     bool was_read;     /* by the last call */
+    bool was_partial;  /* a result with gaps, of the last call */
     const void *owner; /* the call's struct fy_hold, or NULL */
     bool dead;         /* dropped when the owner lets go */
 };

@@ -12,7 +12,7 @@
 
 enum {
     MIRROR_ALIGN = 256,
-    FIRST_SKIP = 16,
+    FIRST_SKIP = 8,
     MOST_SKIP = 4096,
 };
 

@@ -458,6 +458,15 @@ START_TEST(test_gaps_of_results)
     fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     const size_t span = BYTES - FY_PAGE_BYTES / 2;
     ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
+    /* As a factorisation in place, and solutions with the factor. */
+    for (int i = 0; i < 2; i++) {
+        fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+        ck_assert_uint_eq(hold.count, 1);
+        hold.rows[0].placed = true;
+        fy_memory_release(&memory, &hold, FY_HOLD_RAN);
+    }
+    ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
+    ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), FY_PAGE_BYTES / 2);
     end();
 }
 END_TEST
