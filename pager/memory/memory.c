@@ -163,6 +163,7 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     }
     o->wasted = !waste ? 0 : o->wasted + (o->was_partial ? LEFT_STALE : WASTED);
     o->was_partial = false;
+    o->was_kept = o->was_kept || (held->reads && !waste);
     if (o->wasted >= MOST_WASTED) {
         fy_object_back_off(m, o->start, o->end);
         fy_object_drop(m, o, "it is written between calls");
@@ -298,6 +299,7 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
             fy_pages_let(&m->watch, fy_page_up(held->lo),
                          fy_page_down(held->hi));
         }
+        hold->held_bytes += all;
         hold->kept_bytes += held->reads ? all - stale : 0;
         hold->hashed_bytes += hashed_bytes(held, held->object->hashes != NULL);
     }
@@ -403,8 +405,7 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold,
             fy_object_publish(m, o, clean);
         }
     }
-    hold->count = 0;
-    hold->operands = 0;
+    memset(hold, 0, sizeof(*hold));
     pthread_mutex_unlock(&m->lock);
     errno = saved;
 }

@@ -41,6 +41,7 @@ struct fy_object {
         wasted; /* by uses in a row that found it stale, or overwrote it unread */
     bool was_read;     /* by the last call */
     bool was_partial;  /* a result with gaps, of the last call */
+    bool was_kept;     /* some call found a good part of it clean */
     const void *owner; /* the call's struct fy_hold, or NULL */
     bool dead;         /* dropped when the owner lets go */
 };
@@ -96,6 +97,8 @@ struct fy_hold {
     unsigned count;
     uint32_t operands; /* bit i: view i is resident */
     struct fy_held rows[FY_MAX_OPERANDS];
+    uint64_t
+        held_bytes; /* of mirrors, which the operands need no other room than */
     uint64_t kept_bytes;  /* that the call reads and need not be copied */
     uint64_t stale_bytes; /* of pages to be copied in */
     uint64_t
