@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workloads whose operands come again, for bench/residency.py: "residency MODE N" with n x n
+ * Workloads whose operands come again, for bench/residency: "residency MODE N" with n x n
  * matrices prints a hash of the result. With RESIDENCY_TRACE=FILE each call of BLAS and
  * each write of the program is a line there, from which an ideal cache is computed:
  * "call TEXT" and "write", each with operands ADDRESS:BYTES:ACCESS (r, w or x: both).

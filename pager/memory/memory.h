@@ -136,7 +136,7 @@ void fy_memory_release(struct fy_memory *memory, struct fy_hold *hold,
                        enum fy_hold_end end);
 
 /*
- * Guesses what fy_memory_hold() would find for the views, from the last calls alone: no
+ * Guesses the results of fy_memory_hold() for the views, from the last calls alone: no
  * lock, no system call, any thread, signal handlers.
  */
 struct fy_memory_guess fy_memory_expect(const struct fy_memory *memory,
