@@ -5,7 +5,8 @@ check_PROGRAMS += bench/traffic
 bench_traffic_SOURCES = bench/traffic.c tests/unit/calls.c tests/unit/calls.h
 bench_traffic_LDADD = libfyannotations.la libfypager.la libfymodel.la \
 	libfycommon.la -ldl -lm
-EXTRA_DIST += bench/xlintstd bench/residency.c
+EXTRA_DIST += bench/xlintstd bench/residency bench/residency.c \
+	bench/residency_numpy.py
 
 # What the preload costs a call that is declined, and a program's start.
 EXTRA_DIST += bench/decline.c bench/decline.sh bench/decline_target.c

@@ -67,8 +67,8 @@ bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
                     const struct fy_traffic *traffic, double touched_bytes,
                     struct fy_decision *decision);
 /*
- * Decides as fy_choice_pays() with the least traffic that any plan could have, where
- * `resident' is what residency is expected to save and to cost.
+ * Decides as fy_choice_pays() with the least traffic that any plan could have and
+ * with the savings and costs that residency promises.
  * A card that is not open yet is not opened for less than the opening costs:
  * until then calls only add up their expected gains; or, if the expectation
  * may be that wrong, it is opened for a small part of the time that calls have

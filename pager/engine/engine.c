@@ -139,11 +139,11 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
+    decision->traffic.kept_bytes = hold->kept_bytes;
     /* A verification puts the operands back later. */
     fy_memory_release(&state.memory, hold,
                       status == FY_OK ? FY_HOLD_RAN : FY_HOLD_FAILED);
     decision->actual_seconds = fy_clock_seconds() - start;
-    decision->traffic.kept_bytes = hold->kept_bytes;
     if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
         status == FY_ERR_BUSY || status == FY_ERR_UNSUPPORTED) {
         take_note(decision, lease->device);
@@ -199,7 +199,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .ops = state.ops,
         .device = lease->device,
         .resident = hold->operands,
-        .budget_bytes = lease->budget_bytes,
+        .budget_bytes = lease->budget_bytes + hold->held_bytes,
         .overlap_bytes =
             rates->overlap > 0 ? (uint64_t)(rates->in_bytes / 1000) : 0,
         .kernel_bytes =
@@ -272,23 +272,32 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     return reason;
 }
 
-/*
- * More device memory than this does not help the call: its operands as boxes,
- * and as much again for what an algorithm keeps beside them.
- */
-static uint64_t
-useful_bytes(const struct fy_bound *bound)
+/* The call's operands as boxes. */
+static double
+operand_bytes(const struct fy_bound *bound)
 {
-    double bytes = LEAST_USEFUL_BYTES;
+    double bytes = 0;
 
     for (unsigned i = 0; i < bound->function->noperands; i++) {
         const struct fy_view *view = &bound->views[i];
-        double box = 2.0 * view->element_bytes;
+        double box = view->element_bytes;
         for (unsigned k = 0; k < view->naxes; k++) {
             box *= (double)view->extent[k];
         }
         bytes += view->naxes > 0 ? box : 0;
     }
+    return bytes;
+}
+
+/*
+ * More device memory than this does not help the call: its operands, and as much again
+ * for what an algorithm keeps beside them.
+ */
+static uint64_t
+useful_bytes(const struct fy_bound *bound)
+{
+    double bytes = LEAST_USEFUL_BYTES + 2 * operand_bytes(bound);
+
     return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
 }
 
@@ -308,21 +317,26 @@ find_gemm(void *original)
     return found;
 }
 
-/* Makes or finds objects for the operands; mirrors get at most half of the lease. */
+/* Makes or finds objects for the operands. New mirrors get at most half of the lease, and
+ * none of it if the operands do not fit: then each byte saves traffic of this call. */
 static void
 hold_operands(const struct offload *offload, struct fy_lease *lease,
               struct fy_hold *hold)
 {
-    uint64_t left = lease->budget_bytes;
     const struct fy_rates *rates = fy_choice_rates(&state.chooser);
+    const uint64_t room =
+        operand_bytes(&offload->bound) <= (double)lease->budget_bytes
+            ? lease->budget_bytes
+            : 0;
+    uint64_t left = room;
 
     fy_memory_compare(&state.memory,
                       state.settings->force ||
                           rates->cpu_hash_bytes > rates->in_bytes);
     fy_memory_hold(&state.memory, lease->device, offload->bound.views,
-                   offload->bound.function->noperands, &left, left / 2, hold);
-    if (left != lease->budget_bytes) {
-        fy_pool_part(&state.pool, lease, left);
+                   offload->bound.function->noperands, &left, room / 2, hold);
+    if (left != room) {
+        fy_pool_part(&state.pool, lease, lease->budget_bytes - (room - left));
     }
 }
 

@@ -74,8 +74,7 @@ enum {
 struct fy_traffic {
     uint64_t bytes_in, bytes_out;
     uint64_t chunks; /* steps that ran */
-    /* Of residency: bytes that were on the device already, and are not in bytes_in;
-     * bytes that were, or are to be, hashed. */
+    /* Residency: bytes that were on the device already, so not in bytes_in; hashed bytes. */
     uint64_t kept_bytes, hashed_bytes;
 };
 

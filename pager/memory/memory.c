@@ -16,7 +16,9 @@
 #include "common/debug.h"
 
 enum {
-    WASTED_USES = 2, /* in a row, and the object is dropped */
+    MOST_WASTED = 4, /* and the object is dropped: two uses, */
+    WASTED = 2,      /* but four whose pages */
+    LEFT_STALE = 1,  /* the last call could not make clean */
 };
 
 int
@@ -159,8 +161,10 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (is_new) {
         return true;
     }
-    o->wasted = waste ? o->wasted + 1 : 0;
-    if (o->wasted >= WASTED_USES) {
+    o->wasted = !waste ? 0 : o->wasted + (o->was_partial ? LEFT_STALE : WASTED);
+    o->was_partial = false;
+    o->was_kept = o->was_kept || (held->reads && !waste);
+    if (o->wasted >= MOST_WASTED) {
         fy_object_back_off(m, o->start, o->end);
         fy_object_drop(m, o, "it is written between calls");
         return false;
@@ -295,6 +299,7 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
             fy_pages_let(&m->watch, fy_page_up(held->lo),
                          fy_page_down(held->hi));
         }
+        hold->held_bytes += all;
         hold->kept_bytes += held->reads ? all - stale : 0;
         hold->hashed_bytes += hashed_bytes(held, held->object->hashes != NULL);
     }
@@ -328,6 +333,7 @@ settle_written(struct fy_memory *m, const struct fy_held *held)
 {
     struct fy_object *o = held->object;
     bool whole = held->dense && held->placed && !held->missed;
+    o->was_partial = !whole;
 
     if (o->hashes) {
         fy_objects_stale(m, held->lo, held->hi);
@@ -399,8 +405,7 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold,
             fy_object_publish(m, o, clean);
         }
     }
-    hold->count = 0;
-    hold->operands = 0;
+    memset(hold, 0, sizeof(*hold));
     pthread_mutex_unlock(&m->lock);
     errno = saved;
 }

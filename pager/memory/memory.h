@@ -38,8 +38,10 @@ struct fy_object {
     struct fy_page_hash *hashes;
     uint64_t used; /* count of holds when a call last had it */
     unsigned
-        wasted; /* uses in a row that found it stale, or overwrote it unread */
+        wasted; /* by uses in a row that found it stale, or overwrote it unread */
     bool was_read;     /* by the last call */
+    bool was_partial;  /* a result with gaps, of the last call */
+    bool was_kept;     /* some call found a good part of it clean */
     const void *owner; /* the call's struct fy_hold, or NULL */
     bool dead;         /* dropped when the owner lets go */
 };
@@ -95,6 +97,8 @@ struct fy_hold {
     unsigned count;
     uint32_t operands; /* bit i: view i is resident */
     struct fy_held rows[FY_MAX_OPERANDS];
+    uint64_t
+        held_bytes; /* of mirrors, which the operands need no other room than */
     uint64_t kept_bytes;  /* that the call reads and need not be copied */
     uint64_t stale_bytes; /* of pages to be copied in */
     uint64_t
@@ -132,7 +136,7 @@ void fy_memory_release(struct fy_memory *memory, struct fy_hold *hold,
                        enum fy_hold_end end);
 
 /*
- * Guesses what fy_memory_hold() would find for the views, from the last calls alone: no
+ * Guesses the results of fy_memory_hold() for the views, from the last calls alone: no
  * lock, no system call, any thread, signal handlers.
  */
 struct fy_memory_guess fy_memory_expect(const struct fy_memory *memory,

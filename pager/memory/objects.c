@@ -12,7 +12,7 @@
 
 enum {
     MIRROR_ALIGN = 256,
-    FIRST_SKIP = 16,
+    FIRST_SKIP = 8,
     MOST_SKIP = 4096,
 };
 
@@ -191,6 +191,9 @@ fy_memory_evict(struct fy_memory *m, uint64_t bytes)
             break;
         }
         freed += oldest->buffer_bytes;
+        if (!oldest->was_kept) {
+            fy_object_back_off(m, oldest->start, oldest->end);
+        }
         fy_object_drop(m, oldest, "other calls need the memory");
     }
     pthread_mutex_unlock(&m->lock);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -27,20 +28,35 @@ move(char *old, size_t old_bytes, size_t new_bytes, int flags, char *to)
     return (char *)syscall(SYS_mremap, old, old_bytes, new_bytes, flags, to);
 }
 
-/* The end of the mapping at `at', if it is like the others; else 0. */
-static uintptr_t
-end_of(int maps, uintptr_t at, bool any, uint64_t *rights)
+/* A part of a mapping, within the range that is asked for. */
+struct piece {
+    char *start, *end;
+    uint64_t rights;
+    bool is_plain; /* private memory of no file */
+};
+
+/* Finds the first piece of at .. end - 1. Returns false if there is none. */
+static bool
+find_piece(int maps, char *at, char *end, struct piece *out)
 {
-    struct fy_procmap query = {.size = sizeof(query), .query_addr = at};
+    struct fy_procmap query = {.size = sizeof(query),
+                               .query_flags = FY_PROCMAP_OR_NEXT,
+                               .query_addr = (uintptr_t)at};
 
     if (syscall(SYS_ioctl, maps, FY_PROCMAP_QUERY, &query) != 0 ||
-        (query.vma_flags & FY_PROCMAP_SHARED) || query.inode != 0 ||
-        query.vma_page_size != PAGE_BYTES ||
-        (*rights != UINT64_MAX && *rights != query.vma_flags && !any)) {
-        return 0;
+        query.vma_start >= (uintptr_t)end) {
+        return false;
     }
-    *rights = query.vma_flags;
-    return query.vma_end;
+    out->start = query.vma_start > (uintptr_t)at
+                     ? at + (query.vma_start - (uintptr_t)at)
+                     : at;
+    out->end = query.vma_end < (uintptr_t)end
+                   ? at + (query.vma_end - (uintptr_t)at)
+                   : end;
+    out->rights = query.vma_flags;
+    out->is_plain = !(query.vma_flags & FY_PROCMAP_SHARED) &&
+                    query.inode == 0 && query.vma_page_size == PAGE_BYTES;
+    return true;
 }
 
 /* Returns true if this kernel moves several mappings at once (Linux 6.17). */
@@ -60,43 +76,45 @@ moves_several(void)
     return does;
 }
 
-/* The end of the piece at old + at, of at most `bytes' in all. 0: it cannot be moved. */
-static size_t
-piece_end(int maps, const char *old, size_t at, size_t bytes, bool any,
-          uint64_t *rights)
+/* Moves the pieces of at .. end - 1 by `by' bytes, and gaps too; the last piece has `more'
+ * bytes then. *moved is the end of those that were moved; true: all. */
+static bool
+move_pieces(int maps, char *at, char *end, ptrdiff_t by, size_t more,
+            char **moved)
 {
-    uintptr_t end = end_of(maps, (uintptr_t)old + at, any, rights);
-    size_t to = end ? end - (uintptr_t)old : 0;
-    return to > bytes ? bytes : to;
+    bool done = true;
+
+    while (at < end && done) {
+        struct piece piece = {.start = end, .end = end};
+        bool found = find_piece(maps, at, end, &piece);
+        size_t bytes = (size_t)(piece.end - piece.start);
+        if (piece.start > at) {
+            (void)munmap(at + by, (size_t)(piece.start - at));
+        }
+        done =
+            !found ||
+            move(piece.start, bytes, bytes + (piece.end == end ? more : 0),
+                 MREMAP_MAYMOVE | MREMAP_FIXED, piece.start + by) != MAP_FAILED;
+        at = done ? piece.end : at;
+    }
+    *moved = at;
+    return done;
 }
 
-/* Moves the pieces of old .. old + bytes - 1; the last one has `more' bytes then. */
+/* Finds the last piece. Returns false if the pieces would not have been one mapping. */
 static bool
-move_all(int maps, char *old, size_t bytes, size_t more, char *to)
+are_alike(int maps, char *at, char *end, struct piece *last)
 {
-    uint64_t rights = UINT64_MAX;
-    size_t at = 0, next;
-    int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    const char *start = at;
 
-    for (; at < bytes; at = next) {
-        next = piece_end(maps, old, at, bytes, true, &rights);
-        size_t grows = next == bytes ? more : 0;
-        if (!next || move(old + at, next - at, next - at + grows, flags,
-                          to + at) == MAP_FAILED) {
-            break;
+    for (uint64_t rights = 0; at < end; at = last->end) {
+        if (!find_piece(maps, at, end, last) || last->start > at ||
+            !last->is_plain || (at > start && last->rights != rights)) {
+            return false;
         }
+        rights = last->rights;
     }
-    if (at >= bytes) {
-        return true;
-    }
-    for (size_t back = 0; back < at; back = next) {
-        next = piece_end(maps, to, back, at, true, &rights);
-        if (!next || move(to + back, next - back, next - back, flags,
-                          old + back) == MAP_FAILED) {
-            break; /* the kernel has no more mappings: nothing can be done */
-        }
-    }
-    return false;
+    return true;
 }
 
 static char *
@@ -104,34 +122,40 @@ remap(int maps, char *old, size_t old_bytes, size_t new_bytes, int flags,
       char *to)
 {
     const bool fixed = flags & MREMAP_FIXED;
-    const bool any = fixed && old_bytes == new_bytes && moves_several();
+    const bool several = fixed && old_bytes == new_bytes && moves_several();
     const size_t bytes = old_bytes < new_bytes ? old_bytes : new_bytes;
-    uint64_t rights = UINT64_MAX;
-    size_t last = 0;
+    struct piece piece;
+    char *from = old;
 
-    for (size_t at = 0, next; at < bytes; at = next) {
-        last = at;
-        next = piece_end(maps, old, at, bytes, any, &rights);
-        if (!next) {
+    if (several) { /* this far, the kernel has moved them before it refused one */
+        if (!find_piece(maps, old, old + bytes, &piece)) {
             errno = EFAULT;
             return MAP_FAILED;
         }
-    }
-    if (!fixed && move(old + last, old_bytes - last, new_bytes - last, 0,
-                       NULL) != MAP_FAILED) {
-        return old;
-    }
-    if (!fixed && !(flags & MREMAP_MAYMOVE)) {
-        return MAP_FAILED; /* ENOMEM of the last */
-    }
-    if (!fixed) {
-        to = mmap(NULL, new_bytes, PROT_NONE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    }
-    if (to == MAP_FAILED) {
+        from = piece.start;
+    } else if (!are_alike(maps, old, old + bytes, &piece)) {
+        errno = EFAULT;
         return MAP_FAILED;
     }
-    if (!move_all(maps, old, bytes, new_bytes - bytes, to)) {
+    if (!fixed) {
+        size_t last = (size_t)(piece.start - old);
+        if (move(piece.start, old_bytes - last, new_bytes - last, 0, NULL) !=
+            MAP_FAILED) {
+            return old;
+        }
+        if (!(flags & MREMAP_MAYMOVE)) {
+            return MAP_FAILED; /* with the errno of that */
+        }
+        to = mmap(NULL, new_bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (to == MAP_FAILED) {
+            return MAP_FAILED;
+        }
+    }
+    char *end;
+    if (!move_pieces(maps, from, old + bytes, to - old, new_bytes - bytes,
+                     &end)) {
+        (void)move_pieces(maps, to, to + (end - old), old - to, 0, &end);
         (void)munmap(to, new_bytes);
         errno = ENOMEM;
         return MAP_FAILED;

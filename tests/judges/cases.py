@@ -25,9 +25,9 @@ WAYS = {
     "plenty": ["--device", "host,memory=1GiB", "--force"],
     "default": ["--device", "host"],
     # Operands stay on the device, in mirrors that push each other out.
-    "resident": ["--device", "host,memory=256KiB", "--force",
+    "resident": ["--device", "host,memory=24MiB", "--force",
                  "--chunk", "random:%d", "--residency", "write-through"],
-    "compared": ["--device", "host,memory=256KiB", "--force",
+    "compared": ["--device", "host,memory=24MiB", "--force",
                  "--chunk", "random:%d", "--residency", "compare"],
     # The fake CUDA of tests/fakecuda: the CUDA device's own code.
     "cuda": ["--device", "cuda,memory=6KiB", "--force",

@@ -148,10 +148,22 @@ remap(void)
     (void)mprotect(low + BYTES, BYTES, PROT_READ);
     remapped("of two kinds", low, 2 * BYTES, 3 * BYTES, MREMAP_MAYMOVE, NULL, b,
              c);
+    low = two_halves(
+        b, c); /* a page that nobody watches, a gap, and both halves */
+    (void)map(low - 3 * PAGE, PAGE, MAP_FIXED);
+    (void)munmap(low - 2 * PAGE, 2 * PAGE);
+    errno = 0;
+    char *now =
+        mremap(low - 3 * PAGE, 2 * BYTES + 3 * PAGE, 2 * BYTES + 3 * PAGE,
+               MREMAP_MAYMOVE | MREMAP_FIXED, area + 9 * BYTES);
+    printf("of several: %s\n", now == MAP_FAILED ? strerror(errno) : "done");
+    now = now == MAP_FAILED ? low : now + 3 * PAGE;
+    say("of several", (double *)now, b, c);
+    say("of several", (double *)(now + BYTES), b, c);
     low = two_halves(b, c);
     errno = 0;
-    char *now = (char *)syscall(SYS_mremap, low, 2 * BYTES, 3 * BYTES,
-                                MREMAP_MAYMOVE, NULL);
+    now = (char *)syscall(SYS_mremap, low, 2 * BYTES, 3 * BYTES, MREMAP_MAYMOVE,
+                          NULL);
     printf("by number: %s\n", now == MAP_FAILED ? strerror(errno) : "done");
 }
 

@@ -247,6 +247,20 @@ START_TEST(test_waste_ends)
 }
 END_TEST
 
+/* A mirror that other calls needed before it was used again is not made again at once. */
+START_TEST(test_evicted_unused)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    fy_memory_evict(&memory, 1);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    fy_memory_evict(&memory, 1);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    end();
+}
+END_TEST
+
 START_TEST(test_shared_memory_has_no_object)
 {
     begin();
@@ -458,6 +472,15 @@ START_TEST(test_gaps_of_results)
     fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     const size_t span = BYTES - FY_PAGE_BYTES / 2;
     ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
+    /* As a factorisation in place, and solutions with the factor. */
+    for (int i = 0; i < 2; i++) {
+        fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+        ck_assert_uint_eq(hold.count, 1);
+        hold.rows[0].placed = true;
+        fy_memory_release(&memory, &hold, FY_HOLD_RAN);
+    }
+    ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), (int64_t)span);
+    ck_assert_int_eq(use(0, span, FY_ACCESS_IN, true), FY_PAGE_BYTES / 2);
     end();
 }
 END_TEST
@@ -523,6 +546,7 @@ main(void)
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
     tcase_add_test(tcase, test_results_are_clean_and_failures_are_not);
     tcase_add_loop_test(tcase, test_waste_ends, 0, 2);
+    tcase_add_test(tcase, test_evicted_unused);
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_test(tcase, test_pinned_memory);
     tcase_add_loop_test(tcase, test_userfaultfd_of_the_program, 0, 2);
