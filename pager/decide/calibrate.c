@@ -456,8 +456,8 @@ link_bytes(struct fy_device *device, uint32_t *tiles)
 }
 
 /*
- * Bytes a second of copies that go on and on: what twice as much takes longer, within
- * reason. What each call costs is measured apart.
+ * Bytes a second of copies that go on and on, by the time that twice as much takes
+ * longer, within reason. The cost of each call is measured apart.
  */
 static double
 lasting_rate(struct fy_executor *executor, const struct fy_device_ops *ops,
@@ -477,7 +477,7 @@ lasting_rate(struct fy_executor *executor, const struct fy_device_ops *ops,
     return (double)bytes / 2 / more;
 }
 
-/* Bytes a second of old content, from one half of the memory to the other. */
+/* Bytes a second of old content, from half of the memory to the other half. */
 static double
 undo_rate(struct fy_device *device, char *memory, uint64_t bytes)
 {

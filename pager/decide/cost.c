@@ -211,7 +211,7 @@ fy_cost_kernels(const struct fy_rates *rates, const struct fy_bound *bound)
                                             : rates->device_flops_f64);
 }
 
-/* What is read and overwritten. */
+/* Bytes that are read and overwritten. */
 static double
 saved_bytes(const struct fy_bound *bound)
 {

@@ -45,9 +45,9 @@ double fy_cost_original(const struct fy_rates *rates,
 double fy_cost_kernels(const struct fy_rates *rates,
                        const struct fy_bound *bound);
 /*
- * Seconds of a plan with this traffic; `touched' and `end' as in struct fy_plan: what
- * overlaps is what the plan says, or all of it where that is not known (0). What is
- * overwritten is saved meanwhile.
+ * Seconds of a plan with this traffic; `touched' and `end' as in struct fy_plan: as
+ * much overlaps as the plan says, or everything if that is not known (0). Old content
+ * is saved meanwhile.
  */
 double fy_cost_device(const struct fy_rates *rates,
                       const struct fy_bound *bound,

@@ -189,7 +189,7 @@ struct fy_device_ops {
     /*
      * Asks `is_good' of copies of the program's elements, dense blocks whose holes are
      * zero, by those threads. FY_ERR_UNSUPPORTED: not of all; FY_ERR_FAULT and others:
-     * it could not be asked. Unset: one thread is as good.
+     * it could not be asked. Unset: a single thread is as good.
      */
     int (*look)(struct fy_device *device, const struct fy_view *view,
                 bool (*is_good)(const void *block, uint64_t bytes,

@@ -38,12 +38,13 @@ fy_plan_store_sizes(const struct fy_planner *planner)
 /* ---- NaNs and infinities ---- */
 
 enum {
-    MANY_BYTES = 4 << 20 /* for one thread to look at */
+    MANY_BYTES = 4 << 20 /* for a single thread to look at */
 };
 
 /*
- * Numbers side by side, so many bytes of them, a multiple of `bytes'. Where all bits of
- * the exponent are set, one more carries into the sign; two or four numbers at once.
+ * Numbers side by side, so many bytes of them, a multiple of `bytes'. If all bits of
+ * the exponent are set, a further bit carries into the sign; two or four numbers at
+ * once.
  */
 static bool
 is_block_finite(const char *at, uint64_t size, unsigned bytes)
@@ -196,7 +197,7 @@ is_operand_finite(const struct fy_view *view, enum fy_type element,
         status =
             options->ops->look(options->device, view, is_good_block, &bytes);
     }
-    /* What they cannot read is for this thread, with the program's handlers. */
+    /* Memory that they cannot read is for this thread, with the program's handlers. */
     return status == FY_OK ||
            (status != FY_ERR_UNSUPPORTED && fy_view_is_finite(view, element));
 }
