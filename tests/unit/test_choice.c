@@ -341,7 +341,7 @@ START_TEST(resident_operands)
                                         &decision) == cases[i].pays,
                       "case %u: %g s, %g s on the device", i,
                       decision.original_seconds, decision.device_seconds);
-        ck_assert(fy_choice_pays(&chooser, &choice, &row->bound, &traffic, 0,
+        ck_assert(fy_choice_pays(&chooser, &choice, &row->bound, &traffic, 0, 0,
                                  &decision) == cases[i].pays);
     }
 }
