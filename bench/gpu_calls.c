@@ -163,7 +163,9 @@ run(const struct way *way, struct job *job, const struct options *options)
         status = sample(way, job, 0, 1, &first, &why);
     }
     for (int i = 0; status == 0 && i < options->rounds; i++) {
-        bench_matrix_fill(&job->c); /* it may be an operand, too */
+        if (!bench_is_simulated()) {
+            bench_matrix_fill(&job->c); /* it may be an operand, too */
+        }
         status = sample(way, job, options->least_seconds, options->least_calls,
                         &times[i], &why);
     }

@@ -23,7 +23,7 @@ enum {
 /* As in plan/search.c, less: products of square blocks are what BLAS is best at. */
 static const double STEP_BYTES = 3 * 1024;
 static const double TOUCH_WEIGHT = 1.0 / 1600;
-/* Where time decides, as there. */
+/* A share of traffic beside time, as there. */
 static const double TRAFFIC_SHARE = 0.1;
 
 struct size {
@@ -208,9 +208,9 @@ rate(struct fy_algo *algo, struct size *size)
     if (status == FY_OK) {
         time.kernels = options->kernel_bytes / algo->trace_steps +
                        (double)options->overlap_bytes / STEP_SHARE;
-        status = fy_trace_run(&trace, options->budget_bytes,
-                              options->overlap_bytes > 0 ? &time : NULL,
-                              &traffic);
+        status =
+            fy_trace_run(&trace, options->budget_bytes,
+                         options->overlap_bytes > 0 ? &time : NULL, &traffic);
     }
     for (uint32_t i = 0; status == FY_OK && i < trace.naccesses; i++) {
         touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pager/device/copy.h"
 #include "pager/execute/executor.h"
 #include "pager/memory/compare.h"
 #include "pager/memory/watch.h"
@@ -455,8 +456,8 @@ link_bytes(struct fy_device *device, uint32_t *tiles)
 }
 
 /*
- * Bytes a second of copies that go on and on: what twice as much takes longer, within
- * reason. What each call costs is measured apart.
+ * Bytes a second of copies that go on and on, by the time that twice as much takes
+ * longer, within reason. The cost of each call is measured apart.
  */
 static double
 lasting_rate(struct fy_executor *executor, const struct fy_device_ops *ops,
@@ -474,6 +475,34 @@ lasting_rate(struct fy_executor *executor, const struct fy_device_ops *ops,
     }
     more = more < all / 4 ? all / 4 : more > all / 2 ? all / 2 : more;
     return (double)bytes / 2 / more;
+}
+
+/* Bytes a second of old content, from half of the memory to the other half. */
+static double
+undo_rate(struct fy_device *device, char *memory, uint64_t bytes)
+{
+    struct fy_copy copy = {
+        .direction = FY_TO_DEVICE,
+        .view = {.host = memory,
+                 .element_bytes = 8,
+                 .naxes = 1,
+                 .extent = {(int64_t)bytes / 16},
+                 .stride = {1},
+                 .lo = INT64_MIN,
+                 .hi = INT64_MAX},
+        .device = (uint64_t)(uintptr_t)(memory + bytes / 2),
+        .device_stride = {1},
+    };
+    double best = 0;
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        double start = fy_clock_seconds();
+        int status = device->ops->save ? device->ops->save(device, &copy)
+                                       : fy_copy_run_host(&copy);
+        double rate = (double)bytes / 2 / (fy_clock_seconds() - start);
+        best = status == 0 && rate > best ? rate : best;
+    }
+    return best;
 }
 
 /* Copies both ways, and what calls and steps cost. */
@@ -497,11 +526,14 @@ measure_link(struct fy_executor *executor, struct fy_device *device, bool quick,
     double one =
         best_run(executor, ops, ROUNDS, memory, 64, 1, FY_ACCESS_INOUT);
 
-    if (!(in > 0 && out > 0 && small > one && one > 0)) {
+    double undo = undo_rate(device, memory, bytes);
+
+    if (!(in > 0 && out > 0 && undo > 0 && small > one && one > 0)) {
         return FY_ERR_DEVICE;
     }
     rates->in_bytes = in;
     rates->out_bytes = out;
+    rates->undo_bytes = undo;
     rates->call_seconds = one;
     rates->step_seconds = (small - one) / (steps - 1);
     return FY_OK;

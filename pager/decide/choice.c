@@ -18,7 +18,7 @@
 
 enum {
     RATES_FILE_BYTES = 4096,       /* at most */
-    RATES_LAYOUT = 2,              /* of the files: older ones are not read */
+    RATES_LAYOUT = 3,              /* of the files: older ones are not read */
     RATES_SECONDS = 7 * 24 * 3600, /* rates that are older are measured again */
     SURPRISES = 16, /* calls in a row, after which a file is not believed */
 };
@@ -108,10 +108,11 @@ pick(struct fy_chooser *chooser, struct fy_choice *choice,
 bool
 fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
                const struct fy_bound *bound, const struct fy_traffic *traffic,
-               double touched_bytes, struct fy_decision *decision)
+               double touched_bytes, double end_bytes,
+               struct fy_decision *decision)
 {
-    double seconds =
-        fy_cost_device(fy_choice_rates(chooser), bound, traffic, touched_bytes);
+    double seconds = fy_cost_device(fy_choice_rates(chooser), bound, traffic,
+                                    touched_bytes, end_bytes);
 
     if (!chooser->force && choice->least_seconds > 0) {
         fy_learn_planned(&chooser->learned, &choice->key,
@@ -134,7 +135,7 @@ fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                           : least.bytes_in;
     least.hashed_bytes = resident->hashed_bytes;
     choice->least_seconds =
-        fy_cost_device(fy_choice_rates(chooser), bound, &least, 0);
+        fy_cost_device(fy_choice_rates(chooser), bound, &least, 0, 0);
     if (!pick(chooser, choice, bound,
               choice->least_seconds * choice->advice.planned, decision)) {
         return false;

@@ -65,7 +65,7 @@ void fy_choice_begin(struct fy_chooser *chooser, struct fy_choice *choice,
 bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
                     const struct fy_bound *bound,
                     const struct fy_traffic *traffic, double touched_bytes,
-                    struct fy_decision *decision);
+                    double end_bytes, struct fy_decision *decision);
 /*
  * Decides as fy_choice_pays() with the least traffic that any plan could have and
  * with the savings and costs that residency promises.

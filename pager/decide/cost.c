@@ -28,12 +28,19 @@ struct rate_row {
 static const char cuda_prefix[] = "cuda.";
 
 static const struct rate_row rows[] = {
-    RATE(cpu_flops_f32, 4e10, 4e11),    RATE(cpu_flops_f64, 2e10, 2e11),
-    RATE(cpu_bytes, 1e10, 5e10),        RATE(cpu_hash_bytes, 3e9, 5e9),
-    RATE(device_flops_f32, 4e10, 8e12), RATE(device_flops_f64, 2e10, 4e11),
-    RATE(device_bytes, 1e10, 3e11),     RATE(in_bytes, 5e9, 8e9),
-    RATE(out_bytes, 5e9, 8e9),          RATE(call_seconds, 5e-5, 1e-4),
-    RATE(step_seconds, 2e-5, 3e-5),     RATE(overlap, 0, 1),
+    RATE(cpu_flops_f32, 4e10, 4e11),
+    RATE(cpu_flops_f64, 2e10, 2e11),
+    RATE(cpu_bytes, 1e10, 5e10),
+    RATE(cpu_hash_bytes, 3e9, 5e9),
+    RATE(device_flops_f32, 4e10, 8e12),
+    RATE(device_flops_f64, 2e10, 4e11),
+    RATE(device_bytes, 1e10, 3e11),
+    RATE(in_bytes, 5e9, 8e9),
+    RATE(out_bytes, 5e9, 8e9),
+    RATE(undo_bytes, 5e9, 2e10),
+    RATE(call_seconds, 5e-5, 1e-4),
+    RATE(step_seconds, 2e-5, 3e-5),
+    RATE(overlap, 0, 1),
 };
 
 enum {
@@ -204,9 +211,26 @@ fy_cost_kernels(const struct fy_rates *rates, const struct fy_bound *bound)
                                             : rates->device_flops_f64);
 }
 
+/* Bytes that are read and overwritten. */
+static double
+saved_bytes(const struct fy_bound *bound)
+{
+    double bytes = 0;
+
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        const struct fy_view *view = &bound->views[i];
+        if (view->naxes > 0 && (view->access & FY_ACCESS_IN) != 0 &&
+            (view->access & FY_ACCESS_OUT) != 0) {
+            bytes += (double)fy_view_all_elements(view) * view->element_bytes;
+        }
+    }
+    return bytes;
+}
+
 double
 fy_cost_device(const struct fy_rates *rates, const struct fy_bound *bound,
-               const struct fy_traffic *traffic, double touched_bytes)
+               const struct fy_traffic *traffic, double touched_bytes,
+               double end_bytes)
 {
     double in = (double)traffic->bytes_in / rates->in_bytes;
     double out = (double)traffic->bytes_out / rates->out_bytes;
@@ -223,9 +247,17 @@ fy_cost_device(const struct fy_rates *rates, const struct fy_bound *bound,
     if (compute > longest) {
         longest = compute;
     }
+    double undo = saved_bytes(bound) / rates->undo_bytes;
+    if (undo > longest) {
+        longest = undo;
+    }
     double all = in + out + compute;
-    double hash = (double)traffic->hashed_bytes / rates->cpu_hash_bytes;
-    return rates->call_seconds + hash +
-           (double)traffic->chunks * rates->step_seconds +
+    double fixed = rates->call_seconds +
+                   (double)traffic->hashed_bytes / rates->cpu_hash_bytes;
+    if (end_bytes > longest * rates->in_bytes) { /* with the cost of steps */
+        return fixed + rates->overlap * end_bytes / rates->in_bytes +
+               (1 - rates->overlap) * all;
+    }
+    return fixed + (double)traffic->chunks * rates->step_seconds +
            rates->overlap * longest + (1 - rates->overlap) * all;
 }

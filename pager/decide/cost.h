@@ -17,6 +17,7 @@ struct fy_rates {
     double device_flops_f32, device_flops_f64;
     double device_bytes;        /* the device's own memory */
     double in_bytes, out_bytes; /* the link, each way */
+    double undo_bytes; /* old content that is saved before it is lost */
     double call_seconds, step_seconds;
     double overlap; /* 0: copies and compute share the machine; 1: apart */
 };
@@ -43,10 +44,15 @@ double fy_cost_original(const struct fy_rates *rates,
 /* Seconds of all kernels of the call on the device. */
 double fy_cost_kernels(const struct fy_rates *rates,
                        const struct fy_bound *bound);
-/* Seconds of a plan with this traffic; `touched' as in struct fy_plan. */
+/*
+ * Seconds of a plan with this traffic; `touched' and `end' as in struct fy_plan: as
+ * much overlaps as the plan says, or everything if that is not known (0). Old content
+ * is saved meanwhile.
+ */
 double fy_cost_device(const struct fy_rates *rates,
                       const struct fy_bound *bound,
-                      const struct fy_traffic *traffic, double touched_bytes);
+                      const struct fy_traffic *traffic, double touched_bytes,
+                      double end_bytes);
 
 /*
  * Measures this machine: host copies, a device of that kind, and BLAS when a

@@ -187,6 +187,15 @@ struct fy_device_ops {
      */
     int (*save)(struct fy_device *device, const struct fy_copy *copy);
     /*
+     * Asks `is_good' of copies of the program's elements, dense blocks whose holes are
+     * zero, by those threads. FY_ERR_UNSUPPORTED: not of all; FY_ERR_FAULT and others:
+     * it could not be asked. Unset: a single thread is as good.
+     */
+    int (*look)(struct fy_device *device, const struct fy_view *view,
+                bool (*is_good)(const void *block, uint64_t bytes,
+                                const void *argument),
+                const void *argument);
+    /*
      * The device's own function of that name, for launch(); NULL: there is none
      * (no such library, or an older one). Unset where the program's own
      * functions are launched (host). Any thread.

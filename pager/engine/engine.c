@@ -247,12 +247,15 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     plan->predicted.bytes_in -= hold->kept_bytes < plan->predicted.bytes_in
                                     ? hold->kept_bytes
                                     : plan->predicted.bytes_in;
+    if (hold->kept_bytes > 0) {
+        plan->end_bytes = 0; /* earlier than planned */
+    }
     offload->decision.method = plan->method;
     offload->lower_bound_bytes =
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
     enum fy_reason reason = FY_REASON_UNPROFITABLE;
     if (fy_choice_pays(&state.chooser, &offload->choice, &offload->bound,
-                       &plan->predicted, plan->touched_bytes,
+                       &plan->predicted, plan->touched_bytes, plan->end_bytes,
                        &offload->decision)) {
         status = run_plan(offload, lease, plan, hold, &reason);
         if (status == FY_OK) {

@@ -28,7 +28,7 @@ bool fy_axis_is_splittable(const struct fy_planner *planner, unsigned axis);
 int fy_plan_shape(struct fy_planner *planner,
                   const struct fy_shape *shape) FY_MUST_CHECK;
 
-/* Whether the call moves so much that time decides how it is cut
+/* Returns true if the call moves so much that it is cut by time
  * (options.overlap_bytes). */
 bool fy_plan_takes_long(const struct fy_planner *planner);
 

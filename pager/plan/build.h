@@ -219,7 +219,8 @@ int fy_chunk_call_self(struct fy_planner *planner, const struct fy_chunk *chunk,
  * From others the functions of a device or a blocked algorithm make other
  * results than the original.
  */
-bool fy_bound_is_finite(const struct fy_bound *bound);
+bool fy_bound_is_finite(const struct fy_bound *bound,
+                        const struct fy_plan_options *options);
 /* Returns true if no number that the call was given (alpha, beta) is NaN or infinite.
  * Chunks and blocks multiply such a factor with other partial results than the
  * original does. */

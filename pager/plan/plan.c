@@ -25,7 +25,7 @@ stand_in(struct fy_planner *planner, bool blocked)
         !fy_bound_has_finite_factors(planner->bound)) {
         return FY_ERR_UNSUPPORTED;
     }
-    if (other && !fy_bound_is_finite(planner->bound)) {
+    if (other && !fy_bound_is_finite(planner->bound, &planner->options)) {
         return FY_ERR_UNSUPPORTED;
     }
     if (other && planner->bound->function->blocked_by != 0) {

@@ -54,8 +54,8 @@ struct fy_plan {
     struct fy_traffic predicted; /* as a perfect cache of the budget moves */
     uint64_t lower_bound_bytes;  /* the bytes that any schedule must move */
     double touched_bytes;        /* sum over steps of their tiles */
-    /* When it ends, if copies and kernels overlap as planned, in bytes that the link
-     * carries one way meanwhile; 0: nothing overlaps. */
+    /* The plan's end, if copies and kernels overlap as planned, in bytes that the
+     * link carries in a single direction meanwhile; 0: nothing overlaps. */
     double end_bytes;
     const char *method; /* "whole", "axes", or an algorithm's name */
 };

@@ -37,12 +37,65 @@ fy_plan_store_sizes(const struct fy_planner *planner)
 
 /* ---- NaNs and infinities ---- */
 
+enum {
+    MANY_BYTES = 4 << 20 /* for a single thread to look at */
+};
+
+/*
+ * Numbers side by side, so many bytes of them, a multiple of `bytes'. If all bits of
+ * the exponent are set, a further bit carries into the sign; two or four numbers at
+ * once.
+ */
+static bool
+is_block_finite(const char *at, uint64_t size, unsigned bytes)
+{
+    typedef uint64_t doubles __attribute__((vector_size(16)));
+    typedef uint32_t floats __attribute__((vector_size(16)));
+    const doubles high = {UINT64_C(0x7ff0000000000000),
+                          UINT64_C(0x7ff0000000000000)};
+    const floats high_single = {0x7f800000, 0x7f800000, 0x7f800000, 0x7f800000};
+    const uint64_t one = UINT64_C(1) << 52;
+    doubles bad = {0, 0};
+    floats bad_single = {0, 0, 0, 0};
+    uint64_t i = 0;
+
+    for (; i + 16 <= size && bytes == 8; i += 16) {
+        doubles two;
+        memcpy(&two, at + i, sizeof(two));
+        bad |= (two & high) + one;
+    }
+    for (; i + 16 <= size && bytes == 4; i += 16) {
+        floats four;
+        memcpy(&four, at + i, sizeof(four));
+        bad_single |= (four & high_single) + (UINT32_C(1) << 23);
+    }
+    uint64_t all = (bad[0] | bad[1]) >> 63;
+    for (unsigned k = 0; k < 4; k++) {
+        all |= bad_single[k] >> 31;
+    }
+    for (; i < size && bytes == 8; i += 8) {
+        uint64_t bits;
+        memcpy(&bits, at + i, sizeof(bits));
+        all |= ((bits & high[0]) + one) >> 63;
+    }
+    for (; i < size && bytes == 4; i += 4) {
+        uint32_t bits;
+        memcpy(&bits, at + i, sizeof(bits));
+        all |= ((bits & high_single[0]) + (UINT32_C(1) << 23)) >> 31;
+    }
+    return all == 0;
+}
+
 /* n numbers `stride' apart; floats when `bytes' is 4. */
 static bool
 is_run_finite(const char *at, int64_t n, int64_t stride_bytes, unsigned parts,
               unsigned bytes)
 {
     uint64_t bad = 0;
+
+    if (stride_bytes == (int64_t)parts * bytes) {
+        return is_block_finite(at, (uint64_t)n * parts * bytes, bytes);
+    }
 
     for (int64_t i = 0; i < n; i++, at += stride_bytes) {
         for (unsigned part = 0; part < parts; part++) {
@@ -124,8 +177,34 @@ fy_bound_has_finite_factors(const struct fy_bound *bound)
     return true;
 }
 
+static bool
+is_good_block(const void *block, uint64_t bytes, const void *argument)
+{
+    return is_block_finite(block, bytes, *(const unsigned *)argument);
+}
+
+/* By the threads that copy to the device, if the operand is large. */
+static bool
+is_operand_finite(const struct fy_view *view, enum fy_type element,
+                  const struct fy_plan_options *options)
+{
+    const bool is_complex = element == FY_T_C32 || element == FY_T_C64;
+    const unsigned bytes = view->element_bytes / (is_complex ? 2 : 1);
+    int status = FY_ERR_DEVICE;
+
+    if (options->device && options->ops->look &&
+        fy_view_all_elements(view) * view->element_bytes >= MANY_BYTES) {
+        status =
+            options->ops->look(options->device, view, is_good_block, &bytes);
+    }
+    /* Memory that they cannot read is for this thread, with the program's handlers. */
+    return status == FY_OK ||
+           (status != FY_ERR_UNSUPPORTED && fy_view_is_finite(view, element));
+}
+
 bool
-fy_bound_is_finite(const struct fy_bound *bound)
+fy_bound_is_finite(const struct fy_bound *bound,
+                   const struct fy_plan_options *options)
 {
     const struct fy_operand *operands = FY_OF(bound, fy_operand, operands);
 
@@ -137,7 +216,8 @@ fy_bound_is_finite(const struct fy_bound *bound)
             continue;
         }
         if (bound->views[o].naxes > 2 || wanted(bound, o, &view) ||
-            !fy_view_is_finite(&view, (enum fy_type)operands[o].element)) {
+            !is_operand_finite(&view, (enum fy_type)operands[o].element,
+                               options)) {
             return false;
         }
     }

@@ -20,19 +20,19 @@ enum {
     MAX_COUNTS = 24,
     MAX_FINALISTS = 36,
     SEARCH_STEPS = 1 << 14, /* finer shapes only if nothing coarser fits */
-    /* A call that fits is cut from so many times options.overlap_bytes on: on an H200
-     * dgemm of 2048 took 5.5 ms whole and 8.6 in pieces, 8192 60 and 63, 16384 314 and
-     * 233. */
+    /* Time decides from so many times options.overlap_bytes on: on a simulated H100
+     * dgemm of 2048 took 3.3 ms whole and 4.0 in pieces, 4096 11.7 either way, 8192 52
+     * and 37. */
     OVERLAP_LEAST = 8,
     OVERLAP_STEPS = 64, /* of a call that fits */
     STEP_SHARE =
         6, /* of options.overlap_bytes: what one more of its steps costs */
 };
 
-/* The same where time decides, as the rates of cards and their links are. */
+/* As TOUCH_WEIGHT, for plans by time: rates of cards and their links. */
 static const double DEVICE_WEIGHT = 1.0 / 50;
 
-/* Where time decides: what else uses the link, and guesses that are wrong. */
+/* Plans by time: others use the link, too, and guesses are wrong. */
 static const double TRAFFIC_SHARE = 0.1;
 
 /* Weights of what is not traffic, in bytes of traffic. */
@@ -132,8 +132,8 @@ tile_share(const struct search *search, unsigned operand, const uint32_t *count)
 }
 
 /*
- * What comes before the first step can run, and goes after the last one, while nothing
- * else does, in bytes.
+ * Bytes that come before the first step can run, and go after the last step, while
+ * nothing else does.
  */
 static double
 rate_ends(const struct search *search, const uint32_t *count)

@@ -28,9 +28,9 @@ struct heap {
 };
 
 struct state {
-    uint32_t next, last; /* step of the next use, or NEVER; of the last one */
+    uint32_t next, last; /* steps of the next use, or NEVER, and of the last */
     bool resident, dirty;
-    double ready, idle; /* when it was copied in; when its last use ends */
+    double ready, idle; /* times: copied in; the last use ends */
 };
 
 static int
@@ -95,7 +95,7 @@ later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Copies a tile out; when it is there. */
+/* Copies a tile out, and notes the time. */
 static void
 copy_out(struct cache *cache, uint32_t tile)
 {
@@ -109,8 +109,8 @@ copy_out(struct cache *cache, uint32_t tile)
 }
 
 /*
- * What is used last, never what `step' uses; of two, one that has rested for `lag'
- * steps. False: there is none.
+ * Chooses the tile that is used last, no tile of `step'; of two, a tile that has rested
+ * for `lag' steps. False: there is none.
  */
 static bool
 choose_victim(struct cache *cache, uint32_t step, uint32_t *out, int *status)

@@ -40,7 +40,9 @@ enum {
                               307 GB/s read and written, in part */
     WAKE_NS = 30000,   /* until a thread that sleeps goes on */
     WAKING_NS = 3000,  /* for the one who wakes it: 37 us for twelve */
-    LOOK_NS = 100,     /* at the clock */
+    LOOK_NS = 30,      /* at the clock */
+    SPIN_NS = 2000,    /* the same for who does nothing else */
+    LOOKS = 8,         /* in a row, before that is believed */
     CALL_NS = 1000,    /* a system call that copies */
     SKIP_BYTES = 4097, /* copies from here on are not made */
 };
@@ -54,7 +56,7 @@ struct thread {
     uint64_t when;  /* or until then; 0: for ever */
     bool late;      /* woken by the time */
     bool done, gone;
-    unsigned device;
+    unsigned device, looks;
     uint64_t computed_ns; /* processor time that has been counted */
     void *(*run)(void *);
     void *argument;
@@ -300,6 +302,7 @@ fakeclock_now(void)
 EXPORT void
 fakeclock_sleep_until(uint64_t ns)
 {
+    me()->looks = 0;
     charge(0);
     (void)real.lock(&clk.lock);
     if (clk.on) {
@@ -331,6 +334,7 @@ fakeclock_device(bool enters)
 EXPORT void
 fakeclock_copy(size_t bytes)
 {
+    me()->looks = 0;
     charge(CALL_NS);
     (void)real.lock(&clk.lock);
     uint64_t bus = clk.bus_free > clk.now ? clk.bus_free : clk.now;
@@ -352,7 +356,7 @@ simulated_clock(clockid_t clock, struct timespec *out)
                     clock != CLOCK_REALTIME_COARSE)) {
         return (int)raw(SYS_clock_gettime, clock, (long)out, 0, 0, 0, 0);
     }
-    charge(LOOK_NS);
+    charge(++me()->looks > LOOKS ? SPIN_NS : LOOK_NS);
     uint64_t now =
         fakeclock_now() + (monotonic ? 0 : (uint64_t)clk.to_realtime);
     uncharged();
@@ -510,6 +514,7 @@ static int
 wait_for(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t when)
 {
     struct thread *one = me();
+    one->looks = 0;
     charge(0);
     (void)real.lock(&clk.lock);
     (void)real.unlock(mutex);

@@ -81,7 +81,7 @@ def opening(bench):
 def measuring(bench):
     row, said = bench.run("cpu_flops_f64=1e5\n", "dgemm:128*2")
     kept = bench.kept()
-    check(len(kept) == 1 and kept[0].endswith("-13000-0.1.0-2"),
+    check(len(kept) == 1 and kept[0].endswith("-13000-0.1.0-3"),
           "a card's rates are kept by UUID, driver and version",
           (kept, row, said))
     if not kept:
@@ -89,7 +89,7 @@ def measuring(bench):
     with open(kept[0], encoding="ascii") as file:
         text = file.read()
     rates = dict(x.split("=") for x in text.split())
-    check(len(rates) == 8 and all(float(x) > 0 for x in rates.values()),
+    check(len(rates) == 9 and all(float(x) > 0 for x in rates.values()),
           "all rates are there", text)
     check(not os.stat(kept[0]).st_mode & 0o022, "nobody else can write them")
     before = os.stat(kept[0]).st_mtime_ns

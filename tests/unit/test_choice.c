@@ -162,7 +162,8 @@ truth(const struct machine *machine, const struct row *row,
     rates.call_seconds *= machine->call;
     rates.step_seconds *= machine->call;
     out[FY_SIDE_ORIGINAL] = 2e-6 + fy_cost_original(&rates, &row->bound);
-    out[FY_SIDE_DEVICE] = fy_cost_device(&rates, &row->bound, &row->traffic, 0);
+    out[FY_SIDE_DEVICE] =
+        fy_cost_device(&rates, &row->bound, &row->traffic, 0, 0);
 }
 
 /* As the engine asks and tells. */
@@ -180,7 +181,7 @@ choose_and_run(const struct row *row, const double seconds[FY_SIDES],
     fy_choice_begin(&chooser, &choice, &row->bound, model);
     if (fy_choice_may_pay(&chooser, &choice, &row->bound, &nowhere,
                           &decision) &&
-        fy_choice_pays(&chooser, &choice, &row->bound, &row->traffic, 0,
+        fy_choice_pays(&chooser, &choice, &row->bound, &row->traffic, 0, 0,
                        &decision)) {
         tried =
             fy_choice_ran(&chooser, &choice, noise * seconds[FY_SIDE_DEVICE]);
@@ -340,7 +341,7 @@ START_TEST(resident_operands)
                                         &decision) == cases[i].pays,
                       "case %u: %g s, %g s on the device", i,
                       decision.original_seconds, decision.device_seconds);
-        ck_assert(fy_choice_pays(&chooser, &choice, &row->bound, &traffic, 0,
+        ck_assert(fy_choice_pays(&chooser, &choice, &row->bound, &traffic, 0, 0,
                                  &decision) == cases[i].pays);
     }
 }

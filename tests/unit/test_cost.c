@@ -163,29 +163,39 @@ START_TEST(predictions)
     ck_assert_double_eq_tol(fy_cost_original(&rates, &vector),
                             24e6 / rates.cpu_bytes, 1e-9);
     /* The same cores with copies around them never pay. */
-    ck_assert(fy_cost_device(&rates, &large, &traffic, 0) >
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0, 0) >
               fy_cost_original(&rates, &large));
     /* A fast device does for the product, not for the vector. */
     rates.device_flops_f64 = 5e13;
     rates.in_bytes = rates.out_bytes = 5e10;
     rates.device_bytes = 4e12;
     rates.overlap = 1;
-    ck_assert(fy_cost_device(&rates, &large, &traffic, 0) <
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0, 0) <
               fy_cost_original(&rates, &large));
     traffic.bytes_in = 16000000;
     traffic.bytes_out = 8000000;
     rates.cpu_bytes = 2e11;
-    ck_assert(fy_cost_device(&rates, &vector, &traffic, 0) >
+    ck_assert(fy_cost_device(&rates, &vector, &traffic, 0, 0) >
               fy_cost_original(&rates, &vector));
     /* More steps and more bytes never cost less. */
-    double before = fy_cost_device(&rates, &large, &traffic, 0);
+    double before = fy_cost_device(&rates, &large, &traffic, 0, 0);
     traffic.chunks = 100;
-    ck_assert(fy_cost_device(&rates, &large, &traffic, 0) > before);
-    before = fy_cost_device(&rates, &large, &traffic, 0);
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0, 0) > before);
+    before = fy_cost_device(&rates, &large, &traffic, 0, 0);
     traffic.hashed_bytes = 16000000;
-    ck_assert_double_eq_tol(fy_cost_device(&rates, &large, &traffic, 0) -
+    ck_assert_double_eq_tol(fy_cost_device(&rates, &large, &traffic, 0, 0) -
                                 before,
                             16e6 / rates.cpu_hash_bytes, 1e-9);
+
+    /* What the plan says of its end counts where all is not hidden. */
+    before = fy_cost_device(&rates, &large, &traffic, 0, 0);
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0,
+                             2 * before * rates.in_bytes) > 1.9 * before);
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0, 1) == before);
+    rates.undo_bytes = 1; /* nothing else would be seen */
+    const bool saves =
+        fy_cost_device(&rates, &large, &traffic, 0, 0) > 1000 * before;
+    ck_assert_int_eq(saves, (large.views[2].access & FY_ACCESS_IN) != 0);
 }
 END_TEST
 

@@ -403,6 +403,64 @@ START_TEST(test_saving)
 }
 END_TEST
 
+static bool
+has_no_seven(const void *block, uint64_t bytes, const void *argument)
+{
+    const double *numbers = block;
+    for (uint64_t i = 0; i < bytes / sizeof(*numbers); i++) {
+        if (numbers[i] == *(const double *)argument) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The threads that copy look at each declared element, and at no other. */
+START_TEST(test_looking)
+{
+    enum {
+        ROWS = 700,
+        COLUMNS = 900,
+        LD = 703
+    };
+    const double seven = 7;
+    struct fy_device *device = open_kind(1, 1 << 20);
+    double *memory = calloc(LD * COLUMNS, sizeof(*memory));
+    struct fy_view view = {.host = (char *)memory,
+                           .element_bytes = sizeof(*memory),
+                           .naxes = 2,
+                           .extent = {ROWS, COLUMNS},
+                           .stride = {1, LD},
+                           .sign = -1, /* the lower triangle */
+                           .lo = 0,
+                           .hi = INT64_MAX};
+    const struct {
+        int64_t row, column;
+        bool declared;
+    } places[] = {{0, 0, true},           {ROWS - 1, 0, true},
+                  {ROWS - 1, 5, true},    {ROWS - 1, ROWS - 1, true},
+                  {350, 349, true},       {0, 1, false},
+                  {349, 350, false},      {ROWS, 3, false},
+                  {3, COLUMNS - 1, false}};
+
+    ck_assert_ptr_nonnull(memory);
+    ck_assert_int_eq(device->ops->look(device, &view, has_no_seven, &seven),
+                     FY_OK);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        double *one = &memory[places[i].column * LD + places[i].row];
+        *one = seven;
+        ck_assert_int_eq(device->ops->look(device, &view, has_no_seven, &seven),
+                         places[i].declared ? FY_ERR_UNSUPPORTED : FY_OK);
+        *one = 0;
+    }
+    view.extent[1] = 1; /* not worth waking anybody */
+    ck_assert_int_eq(device->ops->look(device, &view, has_no_seven, &seven),
+                     FY_ERR_DEVICE);
+    free(memory);
+    device->ops->close(device);
+}
+END_TEST
+
 START_TEST(test_close_while_busy)
 {
     enum {
@@ -519,6 +577,7 @@ main(int argc, char **argv)
     tcase_add_loop_test(tests, test_events_order_streams, 0, KINDS);
     tcase_add_loop_test(tests, test_malformed_copies, 0, KINDS);
     tcase_add_test(tests, test_saving);
+    tcase_add_test(tests, test_looking);
     tcase_add_loop_test(tests, test_close_while_busy, 1, KINDS);
     tcase_add_test(tests, test_machine_code_of_the_major_version);
     suite_add_tcase(suite, tests);

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -645,6 +646,45 @@ START_TEST(an_inverse_is_finite)
 }
 END_TEST
 
+/* Every place of a block that is read by twos and fours, and the largest number. */
+START_TEST(a_block_is_finite_in_every_place)
+{
+    enum {
+        MOST = 9
+    };
+    const double bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+
+    for (int64_t n = 1; n <= MOST; n++) {
+        double wide[MOST];
+        float narrow[MOST];
+        for (int64_t i = 0; i < n; i++) {
+            wide[i] = i % 2 ? DBL_MAX : -DBL_MAX;
+            narrow[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+        }
+        struct fy_view f64 = {.host = (char *)wide,
+                              .element_bytes = sizeof(*wide),
+                              .naxes = 1,
+                              .extent = {n},
+                              .stride = {1}};
+        struct fy_view f32 = f64;
+        f32.host = (char *)narrow;
+        f32.element_bytes = sizeof(*narrow);
+        ck_assert(fy_view_is_finite(&f64, FY_T_F64));
+        ck_assert(fy_view_is_finite(&f32, FY_T_F32));
+        for (int64_t i = 0; i < 4 * n; i++) {
+            const double wide_before = wide[i / 4];
+            const float narrow_before = narrow[i / 4];
+            wide[i / 4] = bad[i % 4];
+            narrow[i / 4] = (float)bad[i % 4];
+            ck_assert(!fy_view_is_finite(&f64, FY_T_F64));
+            ck_assert(!fy_view_is_finite(&f32, FY_T_F32));
+            wide[i / 4] = wide_before;
+            narrow[i / 4] = narrow_before;
+        }
+    }
+}
+END_TEST
+
 /* ---- results ----------------------------------------------------------------------- */
 
 /* The result of chunks that returned these numbers. */
@@ -846,6 +886,7 @@ main(void)
     tcase_add_test(cases, an_info_is_looked_at_where_there_is_one);
     tcase_add_test(cases, a_diagonal_is_regular);
     tcase_add_test(cases, an_inverse_is_finite);
+    tcase_add_test(cases, a_block_is_finite_in_every_place);
     tcase_add_test(cases, integers_combine);
     tcase_add_test(cases, reals_combine);
     tcase_add_test(cases, complex_numbers_add_up);

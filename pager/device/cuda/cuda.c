@@ -635,6 +635,7 @@ const struct fy_device_ops fy_device_cuda = {
     .copy = fy_queue_copy,
     .launch = fy_queue_launch,
     .save = cuda_ring_save,
+    .look = cuda_ring_look,
     .resolve = cuda_resolve,
     .kernel = cuda_kernel,
     .identity = cuda_identity,

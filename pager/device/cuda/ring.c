@@ -39,6 +39,8 @@ struct job {
     fy_cuda_handle stream;
     struct cuda_pieces pieces;
     bool out, saves;
+    bool (*is_good)(const void *block, uint64_t bytes, const void *argument);
+    const void *argument; /* of is_good, which only looks */
     uint64_t next_piece;
     unsigned active; /* pieces taken and not finished */
     int status;
@@ -212,6 +214,26 @@ save(const struct job *job, uint64_t index)
     return fy_copy_run_host(&c);
 }
 
+/* A piece that is only looked at. */
+static int
+look(struct cuda_packer *p, const struct job *job, uint64_t index)
+{
+    struct cuda_piece piece;
+    unsigned slot;
+    int status = take_slot(p, &slot);
+    void *memory = p->slots[slot].memory;
+    if (status != 0 || !cuda_piece_at(&job->pieces, index, memory, &piece)) {
+        return status;
+    }
+    cuda_piece_blank(&piece);
+    status = fy_copy_run_host(&piece.packing);
+    uint64_t bytes = fy_view_all_elements(&piece.transfer.view) *
+                     piece.transfer.view.element_bytes;
+    return status != 0                                  ? status
+           : job->is_good(memory, bytes, job->argument) ? 0
+                                                        : FY_ERR_UNSUPPORTED;
+}
+
 /* The end of a piece to the host. */
 static int
 deliver(struct cuda_packer *p, struct pending *pending)
@@ -353,9 +375,10 @@ serve(struct cuda_ring *ring, struct cuda_packer *packer)
         }
         pthread_mutex_unlock(&ring->lock);
         if (job) {
-            status = job->saves ? save(job, index)
-                     : job->out ? fetch(packer, job, index, &next)
-                                : send(packer, job, index);
+            status = job->saves     ? save(job, index)
+                     : job->is_good ? look(packer, job, index)
+                     : job->out     ? fetch(packer, job, index, &next)
+                                    : send(packer, job, index);
         }
         if (last.job) {
             delivered = deliver(packer, &last);
@@ -482,6 +505,27 @@ cuda_ring_save(struct fy_device *base, const struct fy_copy *copy)
     bool together = run_together(device->ring, &job, copy, bytes);
     (void)pthread_setcancelstate(cancel, NULL);
     return together ? job.status : fy_copy_run_host(copy);
+}
+
+int
+cuda_ring_look(struct fy_device *base, const struct fy_view *view,
+               bool (*is_good)(const void *block, uint64_t bytes,
+                               const void *argument),
+               const void *argument)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    struct fy_copy copy = {.direction = FY_TO_DEVICE, .view = *view};
+    struct job job = {.is_good = is_good, .argument = argument};
+    uint64_t bytes = fy_view_all_elements(view) * view->element_bytes;
+    int cancel;
+    if (bytes <= SMALL_COPY_BYTES || !cuda_is_ours(device)) {
+        return FY_ERR_DEVICE;
+    }
+    (void)fy_view_pack(view, copy.device_stride);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    bool together = run_together(device->ring, &job, &copy, bytes);
+    (void)pthread_setcancelstate(cancel, NULL);
+    return together ? job.status : FY_ERR_DEVICE;
 }
 
 int

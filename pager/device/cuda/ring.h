@@ -47,6 +47,12 @@ int cuda_ring_copy(struct fy_stream *stream, const struct fy_copy *copy);
 /* fy_device_ops.save. */
 int cuda_ring_save(struct fy_device *device, const struct fy_copy *copy);
 
+/* fy_device_ops.look. */
+int cuda_ring_look(struct fy_device *device, const struct fy_view *view,
+                   bool (*is_good)(const void *block, uint64_t bytes,
+                                   const void *argument),
+                   const void *argument);
+
 void cuda_packer_free(struct cuda_packer *packer);
 
 #endif
