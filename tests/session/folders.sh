@@ -79,6 +79,7 @@ PermitRootLogin yes
 SetEnv PATH=$work/bin:/usr/bin:/bin SHLVL=2
 Subsystem sftp $sftp
 END
+        : >"$work/sshd.log" # of the one before
         "$@" "$(command -v sshd)" -D -e -f "$work/config" 2>"$work/sshd.log" &
         daemon=$!
         waited=0
@@ -162,7 +163,7 @@ if HOME=$home unshare -m "$work/at-home" true 2>"$work/err"; then
         esac
         seq $lines >"$there/g"
         sshfs -p "$port" "root@127.0.0.1:$path" "$work/point" -o "$options,LogLevel=ERROR" \
-            2>"$work/mount.log" || not_ok "sshfs of '$path'"
+            2>"$work/mount.log" || not_ok "sshfs of '$path': $(tail -n 1 "$work/mount.log")"
         equal "sshfs of '$path': read" "$(run grep -c . g) $(placed)" "$lines 1"
         run sed -i 's/$/ changed/' g
         equal "sshfs of '$path': changed" "$(tail -n 1 "$there/g") $(placed)" "$lines changed 1"
