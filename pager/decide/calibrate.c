@@ -16,7 +16,6 @@
 #include "pager/device/copy.h"
 #include "pager/execute/executor.h"
 #include "pager/memory/compare.h"
-#include "pager/memory/watch.h"
 
 enum {
     COPY_BYTES = 32 << 20,
@@ -41,37 +40,6 @@ measure_memory(char *a, char *b)
         double rate = 2.0 * COPY_BYTES / (fy_clock_seconds() - start);
         best = rate > best ? rate : best;
     }
-    return best;
-}
-
-static void
-ignore(void *state, uintptr_t page, struct fy_page_hash hash)
-{
-    (void)state;
-    (void)page;
-    (void)hash;
-}
-
-/* Bytes per second of comparing memory; 0: it cannot be compared. */
-static double
-measure_hash(const char *memory)
-{
-    struct fy_compare compare;
-    const uintptr_t first =
-        ((uintptr_t)memory + FY_PAGE_BYTES - 1) / FY_PAGE_BYTES * FY_PAGE_BYTES;
-    double best = 0;
-
-    if (fy_compare_start(&compare)) {
-        return 0;
-    }
-    for (unsigned i = 0; i < ROUNDS; i++) {
-        double start = fy_clock_seconds();
-        int status =
-            fy_compare_pages(&compare, first, first + COPY_BYTES, ignore, NULL);
-        double rate = COPY_BYTES / (fy_clock_seconds() - start);
-        best = status == FY_OK && rate > best ? rate : best;
-    }
-    fy_compare_end(&compare);
     return best;
 }
 
@@ -603,7 +571,7 @@ fy_calibrate_measure(const char *device, struct fy_rates *out)
     memset(memory, 1, 2 * (size_t)COPY_BYTES);
     fy_rates_default(device, &rates);
     rates.cpu_bytes = measure_memory(memory, memory + COPY_BYTES);
-    double hash = measure_hash(memory);
+    double hash = fy_compare_rate(memory, COPY_BYTES);
     rates.cpu_hash_bytes = hash > 0 ? hash : rates.cpu_hash_bytes;
     measure_blas(&rates, memory);
     int status = measure_device(device, &rates, memory);

@@ -10,12 +10,14 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
+#include "common/clock.h"
 #include "pager/device/host_access.h"
 #include "pager/memory/watch.h"
 
 enum {
     BLOCK_BYTES =
-        64 * FY_PAGE_BYTES /* stays in the cache between copy and hash */
+        64 * FY_PAGE_BYTES, /* stays in the cache between copy and hash */
+    ROUNDS = 3,             /* of a measurement: the best counts */
 };
 
 int
@@ -67,4 +69,34 @@ fy_compare_pages(struct fy_compare *compare, uintptr_t first, uintptr_t end,
     }
     errno = saved;
     return status;
+}
+
+static void
+ignore(void *state, uintptr_t page, struct fy_page_hash hash)
+{
+    (void)state;
+    (void)page;
+    (void)hash;
+}
+
+double
+fy_compare_rate(const char *memory, size_t bytes)
+{
+    struct fy_compare compare;
+    const uintptr_t first =
+        ((uintptr_t)memory + FY_PAGE_BYTES - 1) / FY_PAGE_BYTES * FY_PAGE_BYTES;
+    double best = 0;
+
+    if (fy_compare_start(&compare)) {
+        return 0;
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        double start = fy_clock_seconds();
+        int status =
+            fy_compare_pages(&compare, first, first + bytes, ignore, NULL);
+        double rate = (double)bytes / (fy_clock_seconds() - start);
+        best = status == FY_OK && rate > best ? rate : best;
+    }
+    fy_compare_end(&compare);
+    return best;
 }

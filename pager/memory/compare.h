@@ -43,4 +43,10 @@ typedef void fy_compare_told(void *state, uintptr_t page,
 int fy_compare_pages(struct fy_compare *compare, uintptr_t first, uintptr_t end,
                      fy_compare_told *told, void *state) FY_MUST_CHECK;
 
+/*
+ * Measures the bytes per second of fy_compare_pages(); 0: nothing can be compared. Reads
+ * whole pages of `memory', which has a page more than `bytes', a multiple of a page.
+ */
+double fy_compare_rate(const char *memory, size_t bytes);
+
 #endif
