@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures the rates of the cost model on this machine. Runs in tools only: it
- * loads a BLAS and takes about a second.
+ * loads a BLAS and takes about a second. Long because every rate has a measurement, over
+ * the same helpers.
  */
 #include "config.h"
 
