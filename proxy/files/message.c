@@ -62,7 +62,8 @@ static const struct row {
      * folder; number: its watch; mask: the errno with which it cannot be read. */
     [FY_FILES_LIST] = {"list", "npfl", "nf#xA*"},
     [FY_FILES_GETATTR] = {"getattr", "n", "A"},
-    [FY_FILES_SETATTR] = {"setattr", "nxmuglab", "A"}, /* length: the size */
+    [FY_FILES_SETATTR] = {"setattr", "nxmuglab",
+                          "AB"}, /* length: the size; answer as of write */
     [FY_FILES_READLINK] = {"readlink", "n", "*"},
     [FY_FILES_READ] = {"read", "nol", "A*"},
     /* length: of one file at most. Answer: number: index of the node, from 0; mask: its

@@ -25,7 +25,7 @@
 #include "common/status.h"
 
 enum {
-    FY_FILES_VERSION = 3,
+    FY_FILES_VERSION = 4,
     FY_FILES_HEAD_BYTES = 24,
     FY_FILES_DATA_BYTES = 1 << 20, /* of file contents in one message */
     FY_FILES_FRAME_BYTES =

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that cannot run when the kernel has the answer to its call, while the storage
 changes what the answer was about: what it asks then is the storage's. Its processor is
-taken by a loop of a higher class for that time. Prints TAP."""
+taken by a loop of a higher class for that time. And changes of a file by the mount just behind
+the storage's write: their answers come before the notice of that write, which the attributes in
+them have already. Prints TAP."""
 import os
 import signal
 import subprocess
@@ -120,7 +122,55 @@ def case(mount, number, how, change, processor):
     plain.communicate()
 
 
+def by_descriptor(act):
+    def change(path):
+        fd = os.open(path, os.O_RDWR)
+        act(fd)
+        os.close(fd)
+    return change
+
+
+# Each once a file, and what the first bytes are then.
+OWN = {
+    "nothing": lambda path: None, "chmod": lambda path: os.chmod(path, 0o600),
+    "utime": lambda path: os.utime(path, (1000, 1000)),
+    "rename": lambda path: os.rename(path, path + "-") or os.rename(path + "-", path),
+    "link": lambda path: os.link(path, path + "-"), "fsync": by_descriptor(os.fsync),
+    "write": by_descriptor(lambda fd: os.pwrite(fd, b"c", 5000)),
+    "truncate": lambda path: os.truncate(path, 8000),
+    "truncate to the same": lambda path: os.truncate(path, 8192),
+    "allocate": by_descriptor(lambda fd: os.posix_fallocate(fd, 0, 8192)),
+    "setxattr": lambda path: os.setxattr(path, "user.n", b"x"),
+}
+
+
+def behind(mount, what):
+    """The storage's write is seen, whatever the mount does with the file just behind it."""
+    seen = True
+    for number in range(12):
+        name = "%s %d" % (what, number)
+        here, there = os.path.join(mount.mnt, name), os.path.join(mount.export, name)
+        put(here, "a" * 8192)
+        with open(here, encoding="ascii") as file:
+            file.read()
+        with open(there, "r+b", buffering=0) as file:
+            file.write(b"b" * 100)
+            OWN[what](here)
+        until = time.monotonic() + mounts.SEEN_S
+        seen = False
+        while not seen and time.monotonic() < until:
+            with open(here, encoding="ascii") as file:
+                seen = file.read(100) == "b" * 100
+        if not seen:
+            break
+    tap.ok("a write at the storage, then here: %s" % what, seen, "file %d" % number)
+
+
 def main():
+    if not mounts.why_not("ferry"):
+        with mounts.Mount() as mount:
+            for what in OWN:
+                behind(mount, what)
     processors = sorted(os.sched_getaffinity(0))
     reason = mounts.why_not("ferry")
     if not reason and len(processors) < 2:

@@ -84,12 +84,17 @@ setattr_answered(struct fy_client *client, struct fy_call *call,
     (void)asked;
     if (answer->status != 0) {
         fy_reply_status(call->request, answer->status);
-    } else if (!fy_told_attr(client, call->node, &answer->attr, FY_TOLD_OWN,
-                             call->stamp)) {
-        fy_reply_status(call->request, -EIO);
-    } else {
-        fy_reply_attr(client, call->request, call->node);
+        return;
     }
+    if (!fy_node_is(call->node, &answer->attr)) {
+        fy_reply_status(call->request, -EIO);
+        return;
+    }
+    if (fy_told_written(client, call->node, answer, call->stamp) &&
+        S_ISREG(call->node->attr.mode)) {
+        fy_told_lost(client, call->node);
+    }
+    fy_reply_attr(client, call->request, call->node);
 }
 
 /* The masks of libfuse and of the message, which differ in two bits. */

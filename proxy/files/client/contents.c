@@ -411,8 +411,9 @@ allocated(struct fy_client *client, struct fy_call *call,
 {
     (void)asked;
     if (answer->status == 0) {
-        (void)fy_told_attr(client, call->node, &answer->attr, FY_TOLD_OWN,
+        (void)fy_told_attr(client, call->node, &answer->attr, FY_TOLD_WRITTEN,
                            call->stamp);
+        fy_told_lost(client, call->node);
     }
     fy_reply_status(call->request, answer->status);
 }
@@ -503,8 +504,9 @@ copied(struct fy_client *client, struct fy_call *call,
         fy_reply_status(call->request, answer->status ? answer->status : -EIO);
         return;
     }
-    (void)fy_told_attr(client, call->other, &answer->attr, FY_TOLD_OWN,
+    (void)fy_told_attr(client, call->other, &answer->attr, FY_TOLD_WRITTEN,
                        call->stamp);
+    fy_told_lost(client, call->other);
     if (call->request) {
         fuse_reply_write(call->request, answer->length);
     }

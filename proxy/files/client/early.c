@@ -66,7 +66,7 @@ made(struct fy_client *client, struct fy_call *call,
         fy_told_change(client, folder);
         (void)fy_told_attr(client, folder, &answer->other_attr, FY_TOLD_OWN,
                            client->stamp);
-        (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_OWN,
+        (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_WRITTEN,
                            client->stamp);
         file->doubt = file->doubt || file->noticed != 0;
         node->without =

@@ -119,6 +119,17 @@ same_attributes(const struct fy_files_attr *a, const struct fy_files_attr *b)
            a->gid == b->gid && a->blocks == b->blocks && a->rdev == b->rdev;
 }
 
+void
+fy_told_lost(struct fy_client *client, struct fy_node *node)
+{
+    node->version++;
+    node->cached = 0;
+    if (S_ISREG(node->attr.mode)) {
+        client->events->dropped(client, node);
+    }
+    fy_forget_node(client, node, FY_NOTICE_CONTENTS);
+}
+
 bool
 fy_told_attr(struct fy_client *client, struct fy_node *node,
              const struct fy_files_attr *attr, enum fy_told why, uint64_t stamp)
@@ -127,7 +138,8 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
         return false;
     }
     bool same = same_attributes(&node->attr, attr);
-    if (why != FY_TOLD_OWN && node->stamp > stamp && !same) {
+    bool is_own = why == FY_TOLD_OWN || why == FY_TOLD_WRITTEN;
+    if (!is_own && node->stamp > stamp && !same) {
         int order = fy_told_compare(&attr->ctime, &node->attr.ctime);
         if (order == 0) { /* which of them is older cannot be told */
             fy_told_stale(client, node);
@@ -136,7 +148,7 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
             return true; /* older than a later answer */
         }
     }
-    if (why == FY_TOLD_OWN) {
+    if (is_own) {
         node->own = client->calls.changes;
         if (S_ISREG(node->attr.mode) && node->file) {
             node->file->sure = *attr;
@@ -150,8 +162,12 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
     if (same) {
         return true;
     }
-    if (why == FY_TOLD_OWN) {
+    if (is_own) {
         node->stamp = ++client->stamp;
+        if (why == FY_TOLD_OWN && contents && S_ISREG(attr->mode)) {
+            fy_told_lost(client,
+                         node); /* the notice of it will be older than this */
+        }
         return true;
     }
     if (S_ISLNK(attr->mode) && (contents || ctime)) {
@@ -168,12 +184,7 @@ fy_told_attr(struct fy_client *client, struct fy_node *node,
         node->without = 0;
     }
     if (contents && !own) {
-        node->version++;
-        node->cached = 0;
-        if (S_ISREG(attr->mode)) {
-            client->events->dropped(client, node);
-        }
-        fy_forget_node(client, node, FY_NOTICE_CONTENTS);
+        fy_told_lost(client, node);
     } else if (why == FY_TOLD_UNASKED) {
         fy_forget_node(client, node, FY_NOTICE_ATTRIBUTES);
     }
@@ -184,11 +195,11 @@ bool
 fy_told_written(struct fy_client *client, struct fy_node *node,
                 const struct fy_files_message *answer, uint64_t stamp)
 {
-    struct fy_file *file = node->file;
-    bool other = !same_contents(&answer->other_attr,
-                                file->doubt ? &file->sure : &node->attr);
-    (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_OWN, stamp);
-    if (!other && file->noticed == 0 &&
+    struct fy_file *file = S_ISREG(node->attr.mode) ? node->file : NULL;
+    bool other = !same_contents(
+        &answer->other_attr, file && file->doubt ? &file->sure : &node->attr);
+    (void)fy_told_attr(client, node, &answer->attr, FY_TOLD_WRITTEN, stamp);
+    if (!other && file && file->noticed == 0 &&
         same_contents(&answer->attr, &file->doubted)) {
         file->doubt = false; /* the notice was of this write */
     }

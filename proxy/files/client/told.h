@@ -10,8 +10,10 @@
 
 /* Why attributes were told. */
 enum fy_told {
-    FY_TOLD_OWN,    /* they are the effect of a call of this mount */
-    FY_TOLD_ASKED,  /* they go to the kernel now */
+    FY_TOLD_OWN, /* they are the effect of a call of this mount: contents that differ are
+                     * another's */
+    FY_TOLD_WRITTEN, /* ... which changed contents; the caller knows of others' */
+    FY_TOLD_ASKED,   /* they go to the kernel now */
     FY_TOLD_UNASKED /* the kernel knows nothing of them */
 };
 
@@ -48,6 +50,8 @@ bool fy_told_expected(const struct fy_name *name, uint64_t ino);
 /* The order of two times: below, at or above 0. */
 int fy_told_compare(const struct fy_files_time *a,
                     const struct fy_files_time *b);
+/* The contents may be others: whatever is known of them here and in the kernel is dropped. */
+void fy_told_lost(struct fy_client *client, struct fy_node *node);
 /* The attributes may be others: they are asked for again. */
 void fy_told_stale(struct fy_client *client, struct fy_node *node);
 /* The name leads to nothing any more; its file may have others. */

@@ -156,8 +156,9 @@ fy_files_setattr(struct fy_files_request *request,
     const struct fy_files_message *message = &request->message;
     struct fy_files_object *object = request->object;
     uint32_t mask = message->mask;
-    int fd = fy_files_fd(object), status = 0;
-    if (mask & FY_FILES_SET_SIZE) {
+    int fd = fy_files_fd(object);
+    int status = fy_files_attr_at(request->server, fd, &answer->other_attr);
+    if (!status && mask & FY_FILES_SET_SIZE) {
         status = set_size(object, message->length);
     }
     /* Nothing: chown(-1, -1), which sets the ctime. */
