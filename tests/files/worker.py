@@ -107,7 +107,11 @@ class Worker:
             size = os.fstat(fd).st_size
             if at + len(text) > size:
                 return None
-            with mmap.mmap(fd, size) as m:
+            try:
+                m = mmap.mmap(fd, size)
+            except ValueError:  # another has cut it
+                return None
+            with m:
                 m[at:at + len(text)] = text.encode()
                 m.flush()
             os.fsync(fd)
