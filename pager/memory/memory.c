@@ -110,7 +110,7 @@ unwatch(struct fy_memory *m)
     for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
         struct fy_object *o = &m->objects[i];
         if (o->end != 0 && !o->hashes) {
-            fy_object_drop(m, o, "the program has a userfaultfd of its own");
+            fy_object_drop(m, o, "the program uses userfaultfd(2)");
         }
     }
 }

@@ -151,7 +151,7 @@ go_on(struct thread *one)
     (void)sem_post(&one->wake);
 }
 
-/* Nobody runs: the clock goes to the next time that somebody waits for. */
+/* No thread runs: the clock goes to the next time that a thread waits for. */
 static void
 advance(void)
 {

@@ -188,7 +188,7 @@ def wrong():
         return counts
     counts = fresh(many)
     total = sum(count["named_files"] for count in counts)
-    tap.ok("files that nobody reads become fewer", 10 <= total <= 500 and
+    tap.ok("files that no program reads become fewer", 10 <= total <= 500 and
            counts[-1]["named_files"] <= 50 and
            all(count["requests"] <= 60 for count in counts), counts)
 

@@ -149,7 +149,7 @@ remap(void)
     remapped("of two kinds", low, 2 * BYTES, 3 * BYTES, MREMAP_MAYMOVE, NULL, b,
              c);
     low = two_halves(
-        b, c); /* a page that nobody watches, a gap, and both halves */
+        b, c); /* a page that is not watched, a gap, and both halves */
     (void)map(low - 3 * PAGE, PAGE, MAP_FIXED);
     (void)munmap(low - 2 * PAGE, 2 * PAGE);
     errno = 0;

@@ -20,7 +20,7 @@
  *   ahead KIND  a command begins: files that it was given are fetched. Behind the line
  *               follow, up to the end of the stream, a folder and words, each with a NUL
  *               behind; words that are no paths below the mount are passed over. Answered
- *               once all has come; nobody need read that.
+ *               once all has come; which may stay unread.
  *   end         barrier, then unmount. "error busy" when files of it are in use.
  *   end lazy    the same, but the folder is detached at once (MNT_DETACH), and the mount
  *               ends when its last file is closed.
