@@ -108,6 +108,7 @@ enum {
     FY_FILES_WAIT = 1 << 1,      /* LOCK: until it is free, or CANCEL */
     FY_FILES_ALL = 1 << 2,     /* LOCK: release all of that owner on the node */
     FY_FILES_PRESENT = 1 << 0, /* CHANGED; LOOKUP, answer: the name is there */
+    FY_FILES_OTHERS = 1 << 1,  /* CHANGED: another than the client wrote it */
     /* SETATTR: which fields count */
     FY_FILES_SET_MODE = 1 << 0,
     FY_FILES_SET_UID = 1 << 1,

@@ -59,6 +59,23 @@ def contents(mount):
     tap.ok("few files are asked for one by one", reads <= FOLDERS * FILES // 4, reads)
 
 
+def again(mount):
+    """What is in the page cache is not asked for again, though many reads had to wait at first."""
+    folders = ["/again%d" % (i * 67 % 150) for i in range(150)]
+    for folder in folders:
+        os.mkdir(mount.export + folder)
+        for k in range(3):
+            with open("%s%s/%d" % (mount.export, folder, k), "wb") as f:
+                f.write(b"%d" % k * 20000)
+    for _ in range(2):
+        for folder in folders:
+            for name in os.listdir(mount.mnt + folder):
+                with open("%s%s/%s" % (mount.mnt, folder, name), "rb") as f:
+                    f.read()
+    pushed = mount.report()["pushed_files"]
+    tap.ok("no file comes twice", pushed <= FOLDERS * FILES + 3 * len(folders) + 8, pushed)
+
+
 def around(mount):
     """The first small file of a folder brings the others; statfs is asked once."""
     os.mkdir(mount.export + "/few")
@@ -164,14 +181,33 @@ def replaced(mount):
     tap.ok("renamed over a file that others replace", not wrong, wrong)
 
 
+def removed(mount):
+    """A file that others replace just before it is removed is gone after that."""
+    wrong = []
+    for i in range(20):
+        path = "%s/d%d/f%02d" % (mount.mnt, i % FOLDERS, i)
+        there = path.replace(mount.mnt, mount.export)
+        os.stat(path)
+        with open(there + "new", "w", encoding="ascii") as f:
+            f.write("new")
+        os.rename(there + "new", there)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            wrong.append(error)
+        if os.path.exists(there) or os.path.exists(path):
+            wrong.append(path)
+    tap.ok("removed, just replaced by others", not wrong, wrong)
+
+
 def main():
     reason = mounts.why_not("ferry")
-    for case in (names, contents, around, read_back, written, replaced):
+    for case in (names, contents, again, around, read_back, written, replaced, removed):
         if reason:
             tap.skip(case.__name__, reason)
             continue
-        with mounts.Mount("ferry", fault="both,delay=15ms" if case in (read_back, written,
-                                                                           replaced) else "") as mount:
+        with mounts.Mount("ferry", fault="both,delay=15ms" if case in (
+                again, read_back, written, replaced, removed) else "") as mount:
             fill(mount.export)
             case(mount)
     tap.finish()

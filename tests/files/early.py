@@ -199,6 +199,17 @@ def fill(there, here=None):
         time.sleep(0.01)
 
 
+def known(mount, here):
+    """Returns once the mount knows all names of the folder: then it asks for none that is not
+    there. So a window cannot hold a program up that makes a file."""
+    until, asked, number = time.monotonic() + mounts.SEEN_S, True, 0
+    while asked and time.monotonic() < until:
+        os.listdir(here)
+        before = mount.report().get("request lookup", 0)
+        os.path.exists("%s/absent%d" % (here, number := number + 1))
+        asked = mount.report().get("request lookup", 0) > before
+
+
 def deeds(mount):
     for number, (far, deed) in enumerate((far, deed) for far in FAR for deed in DEEDS):
         tops = [os.path.join(top, "d%d" % number) for top in (mount.plain, mount.mnt,
@@ -359,6 +370,7 @@ def ended(mount):
     fill(there, here)
     for round_ in range(4):
         wanted = {}
+        known(mount, here)
         with Window(mount) as window:
             for i in range(20):
                 name = "f%d-%d" % (round_, i)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import mounts
@@ -166,11 +167,59 @@ def behind(mount, what):
     tap.ok("a write at the storage, then here: %s" % what, seen, "file %d" % number)
 
 
+def twice(mount):
+    """Two writes at the storage that have the same times, one read between them."""
+    wrong, same = [], 0
+    for number in range(40):
+        here, there = (os.path.join(root, "t%d" % number) for root in (mount.mnt, mount.export))
+        put(there, "a" * 100)
+        os.utime(there, (1, 1))  # the first write is seen by it
+        mount.control("barrier")
+        os.stat(here)
+        with open(there, "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), b"b" * 100, 0)
+            time.sleep(0.001)
+            with open(here, "rb") as seen:
+                seen.read()
+            first = os.stat(there).st_mtime_ns
+            os.pwrite(file.fileno(), b"c" * 100, 0)
+            same += os.stat(there).st_mtime_ns == first
+        mount.control("barrier")
+        until = time.monotonic() + mounts.SEEN_S
+        text = b""
+        while text != b"c" * 100 and time.monotonic() < until:
+            with open(here, "rb") as file:
+                text = file.read()
+        if text != b"c" * 100:
+            wrong.append(number)
+            break
+    tap.ok("two writes of one time at the storage", not wrong, "file %s" % wrong)
+    print("# %d of 40 had one time" % same)
+
+
+def on_ramfs():
+    """A file system whose times are as coarse as the kernel's tick, as all are before Linux 6.13."""
+    folder = tempfile.mkdtemp(prefix="fyramfs.")
+    if subprocess.run(["mount", "-t", "ramfs", "none", folder], check=False).returncode == 0:
+        try:
+            with mounts.Mount(folder=folder + "/m") as mount:
+                twice(mount)
+                for what in OWN:
+                    if what != "setxattr":  # ramfs has none
+                        behind(mount, what)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=False)
+    else:
+        tap.skip("two writes of one time at the storage", "no ramfs")
+    os.rmdir(folder)
+
+
 def main():
     if not mounts.why_not("ferry"):
         with mounts.Mount() as mount:
             for what in OWN:
                 behind(mount, what)
+        on_ramfs()
     processors = sorted(os.sched_getaffinity(0))
     reason = mounts.why_not("ferry")
     if not reason and len(processors) < 2:

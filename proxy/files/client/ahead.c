@@ -61,7 +61,10 @@ struct fy_ahead {
     /* Nodes with this number in `cached' have their contents in the page cache. Another
      * begins when the kernel has dropped some. 1 to 255. */
     uint8_t epoch;
-    uint8_t dropped;           /* nodes that were read again in this one */
+    /* Counts nodes that were read again in this epoch. NEAR nodes that are stored take away
+     * a count: reads may be under way while their files are stored. */
+    uint8_t dropped;
+    uint64_t stored;
     uint64_t held[HELD_FILES]; /* numbers of nodes, the oldest at `first' */
     unsigned first, nheld;
     uint64_t held_bytes;
@@ -226,6 +229,8 @@ stored(void *owner, struct fy_notice *notice, bool done)
     if (file->push == notice) {
         node->pushed = done && !file->used ? (uint8_t)(file->run + 1u) : 0;
         node->cached = done ? client->ahead->epoch : 0;
+        client->ahead->dropped -= client->ahead->dropped > 0 && done &&
+                                  ++client->ahead->stored % NEAR == 0;
         file->storing = false;
         file->push = NULL;
         if (!done && !file->used) {
@@ -712,17 +717,17 @@ fy_ahead_read(struct fy_client *client, struct fy_node *node,
         fy_ahead_opened(client, node);
         file = node->file;
     }
+    if (file && file->fetching) {
+        widen(&ahead->runs[file->run]); /* its reader waits */
+        (void)fy_file_wait(client, &file->fetched, later);
+        return true;
+    }
     if (ahead && is_small(node) && later->offset == 0) {
         if (node->cached == ahead->epoch && ++ahead->dropped == NEAR) {
             ahead->dropped = 0;
             ahead->epoch = ahead->epoch < UINT8_MAX ? ahead->epoch + 1 : 1;
         }
         node->cached = later->length >= node->attr.size ? ahead->epoch : 0;
-    }
-    if (file && file->fetching) {
-        widen(&ahead->runs[file->run]); /* its reader waits */
-        (void)fy_file_wait(client, &file->fetched, later);
-        return true;
     }
     if (!file || !file->push || file->push->n != node->attr.size) {
         return false;

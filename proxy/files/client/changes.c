@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 
+#include "proxy/files/client/file.h"
+#include "proxy/files/client/shadow.h"
 #include "proxy/files/client/told.h"
 
 /* The kernel asks again for all names of the folder and their files. */
@@ -85,6 +87,18 @@ is_expected(const struct fy_client *client, const struct fy_node *folder,
            (is_older(client, folder, message) || fy_told_expected(name, ino));
 }
 
+/* Another program has written the file: also at a time that it had before. */
+static void
+change_contents(struct fy_client *client, struct fy_node *node)
+{
+    if (S_ISREG(node->attr.mode) && node->file && node->file->pending > 0) {
+        node->file->others = true; /* own writes are on their way */
+        fy_shadow_drop(client, node->file);
+    } else if (S_ISREG(node->attr.mode)) {
+        fy_told_lost(client, node);
+    }
+}
+
 static void
 change_attr(struct fy_client *client, struct fy_node *node,
             const struct fy_files_message *message)
@@ -104,21 +118,6 @@ change_attr(struct fy_client *client, struct fy_node *node,
     node->stamp = ++client->stamp;
 }
 
-/* The cached entry of the name may be wrong: it is looked up when it is needed. Until
- * then it leads where it led, as files that are open here are found by it. */
-static void
-lose_name(struct fy_client *client, struct fy_node *folder,
-          struct fy_files_bytes text)
-{
-    struct fy_name *known = fy_tree_find(&client->tree, folder, text);
-    folder->folder->whole = false;
-    fy_forget_name(client, folder, text,
-                   known ? FY_NOTICE_EXPIRE : FY_NOTICE_NAME, NULL);
-    if (known) {
-        fy_told_stale(client, known->node);
-    }
-}
-
 /* A name of the folder is there, with these attributes. */
 static void
 change_name(struct fy_client *client, struct fy_node *folder,
@@ -127,6 +126,9 @@ change_name(struct fy_client *client, struct fy_node *folder,
     const struct fy_name *known =
         fy_tree_find(&client->tree, folder, message->name);
     int error;
+    if (known && message->flags & FY_FILES_OTHERS) {
+        change_contents(client, known->node);
+    }
     if (is_expected(client, folder, known, message, message->attr.ino)) {
         return;
     }
@@ -142,7 +144,7 @@ change_name(struct fy_client *client, struct fy_node *folder,
         !(known || folder->folder->whole) || message->attr.mode == 0 ||
         !fy_told_name(client, folder, message->name, &message->attr,
                       FY_TOLD_UNASKED, UINT64_MAX, &error)) {
-        lose_name(client, folder, message->name);
+        fy_told_name_lost(client, folder, message->name);
     }
 }
 
@@ -157,7 +159,7 @@ remove_name(struct fy_client *client, struct fy_node *folder,
     }
     fy_told_change(client, folder);
     if (is_older(client, folder, message)) {
-        lose_name(client, folder, message->name);
+        fy_told_name_lost(client, folder, message->name);
         return;
     }
     fy_forget_name(client, folder, message->name, FY_NOTICE_DELETED,

@@ -250,6 +250,10 @@ quiet(struct fy_client *client, struct fy_node *node)
 {
     struct fy_file *file = node->file;
     fy_hold_end(client, node);
+    if (file->others) {
+        file->others = false;
+        fy_told_lost(client, node);
+    }
     if (file->doubt) {
         /* A notice came meanwhile: perhaps of another's write. */
         file->doubt = false;

@@ -57,6 +57,7 @@ struct fy_file {
     bool current;
     struct fy_files_time seen;
     uint64_t seen_ns; /* when this ctime was told with a lock first */
+    bool others;      /* a notice told of another's write meanwhile */
     bool doubt;       /* attributes differed while writes were on their way: */
     struct fy_files_attr doubted; /* then: those of the notice ... */
     struct fy_files_attr sure; /* ... and those before, or of an answer since */

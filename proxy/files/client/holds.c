@@ -130,6 +130,25 @@ fy_hold_end(struct fy_client *client, struct fy_node *node)
     }
 }
 
+uint64_t
+fy_hold_number(struct fy_client *client, const struct fy_name *name)
+{
+    bool last = name && name->node->lookups > 0 && name->node->names == name &&
+                !name->other;
+    return last ? ++client->numbers.last : 0;
+}
+
+void
+fy_hold_kept(struct fy_client *client, struct fy_node *node, uint64_t kept)
+{
+    fy_tree_detach(&client->tree, node);
+    if (node->kept != 0) { /* it did already, and is asked by that number */
+        client->tree.unkept(client->tree.owner, kept);
+    } else {
+        node->kept = kept;
+    }
+}
+
 void
 fy_holds_lost(struct fy_client *client)
 {

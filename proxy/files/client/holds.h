@@ -14,6 +14,12 @@ void fy_hold_begin(struct fy_client *client, struct fy_node *node);
 /* It was closed, or its last write was answered: it need not be held any more, if it is
  * found by a name. */
 void fy_hold_end(struct fy_client *client, struct fy_node *node);
+/* Returns a number under which the server is to keep the file of a name that goes; 0: another
+ * name is known, or the kernel does not know the file. */
+uint64_t fy_hold_number(struct fy_client *client, const struct fy_name *name);
+/* The node has lost the last known name; the server holds it under that number. */
+void fy_hold_kept(struct fy_client *client, struct fy_node *node,
+                  uint64_t kept);
 /* Another process serves, which holds nothing. */
 void fy_holds_lost(struct fy_client *client);
 

@@ -372,27 +372,6 @@ make_hard_link(fuse_req_t request, fuse_ino_t number, fuse_ino_t parent,
 
 /* ---- removing and renaming -------------------------------------------------------------------- */
 
-/* Whether `name' is the last one that is known of its node: the server then keeps it. */
-static uint64_t
-keep_number(struct fy_client *client, const struct fy_name *name)
-{
-    bool last = name && name->node->lookups > 0 && name->node->names == name &&
-                !name->other;
-    return last ? ++client->numbers.last : 0;
-}
-
-/* The node has lost its last known name; the server holds it. */
-static void
-keep(struct fy_client *client, struct fy_node *node, uint64_t kept)
-{
-    fy_tree_detach(&client->tree, node);
-    if (node->kept != 0) { /* it did already, and is asked by that number */
-        client->tree.unkept(client->tree.owner, kept);
-    } else {
-        node->kept = kept;
-    }
-}
-
 static void
 remove_answered(struct fy_client *client, struct fy_call *call,
                 const struct fy_files_message *asked,
@@ -404,8 +383,17 @@ remove_answered(struct fy_client *client, struct fy_call *call,
         if (name && (answer->status == -ENOENT || answer->status == -ESTALE)) {
             fy_told_removed(client, name);
         }
-        fy_reply_status(call->request,
-                        answer->status == -ESTALE ? -ENOENT : answer->status);
+        if (answer->status == -ESTALE && asked->number) {
+            struct fy_files_message again = *asked; /* whatever is there goes */
+            again.number = again.keep = 0;
+            fy_ask(client,
+                   &(struct fy_call){.request = call->request,
+                                     .answered = remove_answered,
+                                     .node = call->node},
+                   &again);
+        } else {
+            fy_reply_status(call->request, answer->status);
+        }
         return;
     }
     folder_changed(client, call->node, &answer->other_attr);
@@ -413,7 +401,7 @@ remove_answered(struct fy_client *client, struct fy_call *call,
         (void)fy_told_attr(client, call->other, &answer->attr, FY_TOLD_OWN,
                            call->stamp);
         if (asked->keep != 0) {
-            keep(client, call->other, asked->keep);
+            fy_hold_kept(client, call->other, asked->keep);
         }
     }
     if (name && name->node == call->other) {
@@ -442,7 +430,7 @@ remove_name(fuse_req_t request, fuse_ino_t parent, const char *text,
                                       .name = fy_bytes_of(text),
                                       .flags = flags,
                                       .number = name ? name->node->attr.ino : 0,
-                                      .keep = keep_number(client, name)});
+                                      .keep = fy_hold_number(client, name)});
 }
 
 static void
@@ -455,14 +443,6 @@ static void
 remove_folder(fuse_req_t request, fuse_ino_t parent, const char *name)
 {
     remove_name(request, parent, name, FY_FILES_FOLDER);
-}
-
-/* Returns true if the kernel knows a node with these attributes that has lost all names. */
-static bool
-is_nameless(const struct fy_tree *tree, const struct fy_files_attr *attr)
-{
-    const struct fy_node *node = fy_tree_ino(tree, attr->ino);
-    return node && !node->names && node->lookups > 0 && fy_node_is(node, attr);
 }
 
 /* The tree after a rename that the server has done. Notices of it may have come first. */
@@ -480,7 +460,7 @@ move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
         struct fy_node *held =
             asked->length ? fy_tree_ino(tree, asked->length) : lost;
         if (held) {
-            keep(client, held, asked->keep);
+            fy_hold_kept(client, held, asked->keep);
         } else {
             tree->unkept(tree->owner, asked->keep);
         }
@@ -499,7 +479,7 @@ move(struct fy_client *client, struct fy_node *from, struct fy_node *to,
     struct fy_node *node = name ? name->node : NULL;
     uint64_t loses = lost ? fy_node_number(lost) : 0; /* it may be freed */
     if (!name && (!target || lost->attr.ino == asked->length) &&
-        is_nameless(tree, &answer->attr)) {
+        fy_told_is_nameless(tree, &answer->attr)) {
         /* A notice has removed the old name, and none has told of the new name. Both are
          * looked up again, but the node keeps the new name for requests of open files. */
         if (exchange && lost) {
@@ -530,9 +510,20 @@ rename_answered(struct fy_client *client, struct fy_call *call,
                 const struct fy_files_message *asked,
                 const struct fy_files_message *answer)
 {
+    bool stale = answer->status == -ESTALE;
+    if (stale && asked->length && !(asked->flags & RENAME_EXCHANGE)) {
+        /* Another file has the new name by now: whatever has it is replaced. */
+        struct fy_files_message again = *asked;
+        again.length = again.keep = 0;
+        fy_ask(client, call, &again);
+        return;
+    }
     client->pending.renames--;
     if (answer->status != 0) {
-        /* ESTALE: another file has the name by now. The kernel looks it up and asks again. */
+        if (stale) { /* the kernel looks the names up and asks once more */
+            fy_told_name_lost(client, call->node, asked->name);
+            fy_told_name_lost(client, call->other, asked->other_name);
+        }
         fy_reply_status(call->request, answer->status);
         return;
     }
@@ -569,15 +560,15 @@ rename_name(fuse_req_t request, fuse_ino_t parent, const char *from,
                              .answered = rename_answered,
                              .node = folder,
                              .other = other},
-           &(struct fy_files_message){.type = FY_FILES_RENAME,
-                                      .name = fy_bytes_of(from),
-                                      .other_name = fy_bytes_of(to),
-                                      .flags = flags,
-                                      .number = name ? name->node->attr.ino : 0,
-                                      .length = lost ? lost->node->attr.ino : 0,
-                                      .keep = flags & RENAME_EXCHANGE
-                                                  ? 0
-                                                  : keep_number(client, lost)});
+           &(struct fy_files_message){
+               .type = FY_FILES_RENAME,
+               .name = fy_bytes_of(from),
+               .other_name = fy_bytes_of(to),
+               .flags = flags,
+               .number = name ? name->node->attr.ino : 0,
+               .length = lost ? lost->node->attr.ino : 0,
+               .keep =
+                   flags & RENAME_EXCHANGE ? 0 : fy_hold_number(client, lost)});
 }
 
 void

@@ -281,6 +281,27 @@ fy_told_name_again(struct fy_client *client, struct fy_node *folder,
     }
 }
 
+void
+fy_told_name_lost(struct fy_client *client, struct fy_node *folder,
+                  struct fy_files_bytes text)
+{
+    struct fy_name *known = fy_tree_find(&client->tree, folder, text);
+    folder->folder->whole = false;
+    fy_forget_name(client, folder, text,
+                   known ? FY_NOTICE_EXPIRE : FY_NOTICE_NAME, NULL);
+    if (known) {
+        fy_told_stale(client, known->node);
+    }
+}
+
+bool
+fy_told_is_nameless(const struct fy_tree *tree,
+                    const struct fy_files_attr *attr)
+{
+    const struct fy_node *node = fy_tree_ino(tree, attr->ino);
+    return node && !node->names && node->lookups > 0 && fy_node_is(node, attr);
+}
+
 /* ---- replies ---------------------------------------------------------------------------------- */
 
 static uint32_t

@@ -44,6 +44,13 @@ struct fy_node *fy_told_name(struct fy_client *client, struct fy_node *folder,
 void fy_told_name_again(struct fy_client *client, struct fy_node *folder,
                         struct fy_files_bytes name,
                         const struct fy_files_attr *attr);
+/* The cached entry of the name may be wrong: it is looked up when it is needed. Until
+ * then it leads where it led, as files that are open here are found by it. */
+void fy_told_name_lost(struct fy_client *client, struct fy_node *folder,
+                       struct fy_files_bytes text);
+/* Returns true if the kernel knows a node with these attributes that has lost all names. */
+bool fy_told_is_nameless(const struct fy_tree *tree,
+                         const struct fy_files_attr *attr);
 /* Whether the name's file is being made (early.c). Notices of the name are looked at once
  * that is answered. ino: of its file; UINT64_MAX: nothing. */
 bool fy_told_expected(const struct fy_name *name, uint64_t ino);

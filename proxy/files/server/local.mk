@@ -11,6 +11,7 @@ libfyproxy_la_SOURCES += \
 	proxy/files/server/locks.c \
 	proxy/files/server/names.c \
 	proxy/files/server/object.c \
+	proxy/files/server/own.c \
 	proxy/files/server/path.c \
 	proxy/files/server/queue.c \
 	proxy/files/server/serve.c \

@@ -363,6 +363,28 @@ enum {
     FY_FILES_FOLDER_BUCKETS = 4096,
 };
 
+/* Marks the client's own writes of watched files: own.c. */
+struct fy_files_own {
+    pthread_mutex_t lock;        /* held for an own write */
+    int files[2];                /* begin, end: the marks; -1: there are none */
+    int watches[2];              /* of the marks */
+    uint64_t begun;              /* writes */
+    _Atomic uint64_t inos[8192]; /* of writes, by `begun' */
+    uint64_t read;               /* how many begins were read from the queue */
+    uint64_t now;                /* the reader is between marks of that file */
+};
+
+/* Opens the marks; without marks each write counts as another's. */
+void fy_files_own_open(struct fy_files_own *own);
+void fy_files_own_close(struct fy_files_own *own);
+/* Watches the marks in a new queue; the lock is held. */
+void fy_files_own_watch(struct fy_files_own *own, int inotify);
+/* Call them around a write by the client. Not the thread of watch.c. */
+void fy_files_own_begin(struct fy_files_server *server, uint64_t ino);
+void fy_files_own_end(struct fy_files_server *server);
+/* Reads an event. True: it was a mark. For the thread of watch.c. */
+bool fy_files_own_read(struct fy_files_own *own, int watch);
+
 struct fy_files_watches {
     pthread_mutex_t lock;
     pthread_cond_t said; /* told has grown */
@@ -377,6 +399,7 @@ struct fy_files_watches {
     _Atomic bool runs, ended, lose; /* lose: all */
     bool joins;
     pthread_t thread;
+    struct fy_files_own own;
 };
 
 int fy_files_watches_open(struct fy_files_server *server) FY_MUST_CHECK;

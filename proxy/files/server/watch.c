@@ -65,7 +65,9 @@ struct fy_files_folder {
 struct row {
     int watch;
     uint16_t n;
+    bool others; /* another than the client wrote it */
     uint32_t hash;
+    uint64_t own; /* the client wrote a file of this ino; 0: none */
     char name[FY_FILES_NAME_BYTES + 1];
 };
 
@@ -370,6 +372,9 @@ tell(struct fy_files_server *server, const struct row *row, int folder,
     if (found) {
         changed.flags = FY_FILES_PRESENT;
         fy_files_attr_of(server, &about, &changed.attr);
+        if (row->others || (row->own && row->own != changed.attr.ino)) {
+            changed.flags |= FY_FILES_OTHERS;
+        }
     }
     *out_seen = found || errno == ENOENT;
     if (!*out_seen) {
@@ -432,12 +437,15 @@ lose_all(struct fy_files_server *server, struct round *round)
 {
     struct fy_files_watches *all = &server->watches;
     struct fy_files_message lost = {.type = FY_FILES_LOST};
+    (void)pthread_mutex_lock(&all->own.lock);
     (void)pthread_mutex_lock(&all->lock);
     discard_all(all);
     (void)close(all->inotify);
     all->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    fy_files_own_watch(&all->own, all->inotify);
     lost.number = ++all->generation << 32;
     (void)pthread_mutex_unlock(&all->lock);
+    (void)pthread_mutex_unlock(&all->own.lock);
     memset(round->index, 0, INDEX * sizeof round->index[0]);
     round->n = 0;
     round->all = false;
@@ -456,25 +464,25 @@ name_hash(int watch, const char *name, size_t n)
     return hash;
 }
 
-/* Adds the name once. Full: the names in it are told first. */
-static void
+/* Adds the name once. Full: the names in it are told first. NULL: no name. */
+static struct row *
 add_row(struct fy_files_server *server, struct round *round, int watch,
         const char *name)
 {
     size_t n = strlen(name);
     uint32_t hash = name_hash(watch, name, n);
     if (n > FY_FILES_NAME_BYTES) {
-        return;
+        return NULL;
     }
     if (round->n == ROWS_MAX) {
         tell_round(server, round);
     }
     unsigned at = hash % INDEX;
     while (round->index[at]) {
-        const struct row *row = &round->rows[round->index[at] - 1];
+        struct row *row = &round->rows[round->index[at] - 1];
         if (row->hash == hash && row->watch == watch && row->n == n &&
             memcmp(row->name, name, n) == 0) {
-            return;
+            return row;
         }
         at = (at + 1) % INDEX;
     }
@@ -483,7 +491,10 @@ add_row(struct fy_files_server *server, struct round *round, int watch,
     row->watch = watch;
     row->hash = hash;
     row->n = (uint16_t)n;
+    row->others = false;
+    row->own = 0;
     memcpy(row->name, name, n + 1);
+    return row;
 }
 
 static void
@@ -495,6 +506,9 @@ take_event(struct fy_files_server *server, struct round *round,
         round->all = true;
         return;
     }
+    if (fy_files_own_read(&all->own, event->wd)) {
+        return;
+    }
     (void)pthread_mutex_lock(&all->lock);
     bool known = *find(all, event->wd) != NULL;
     (void)pthread_mutex_unlock(&all->lock);
@@ -504,9 +518,15 @@ take_event(struct fy_files_server *server, struct round *round,
     if (event->mask & (IN_IGNORED | IN_DELETE_SELF | IN_UNMOUNT)) {
         lose(server, out, event->wd);
     } else if (!(event->mask & IN_MOVE_SELF)) {
-        add_row(server, round, event->wd, event->len ? event->name : "");
+        struct row *row =
+            add_row(server, round, event->wd, event->len ? event->name : "");
+        if (row && event->mask & IN_MODIFY) {
+            uint64_t own = all->own.now;
+            row->others |= own == 0 || (row->own && row->own != own);
+            row->own = own;
+        }
         if (event->mask & (IN_CREATE | IN_DELETE | IN_MOVE)) {
-            add_row(server, round, event->wd, "");
+            (void)add_row(server, round, event->wd, "");
         }
     }
 }
@@ -609,7 +629,7 @@ look_at_file(struct fy_files_server *server, struct round *round,
     /* One that is new was told by its event, but may have changed since. */
     if (before ? before->about != now.about
                : about->st_mtim.tv_sec + 1 >= was->since) {
-        add_row(server, round, was->watch, name);
+        (void)add_row(server, round, was->watch, name);
     }
     return add_seen(round, now.name, now.about);
 }
@@ -762,6 +782,8 @@ fy_files_watches_open(struct fy_files_server *server)
     struct fy_files_watches *all = &server->watches;
     all->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     all->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fy_files_own_open(&all->own);
+    fy_files_own_watch(&all->own, all->inotify);
     if (pthread_mutex_init(&all->lock, NULL) ||
         pthread_cond_init(&all->said, NULL) || all->bell < 0) {
         return FY_ERR_NOMEM;
@@ -789,6 +811,7 @@ fy_files_watches_close(struct fy_files_server *server)
         (void)close(all->inotify);
     }
     (void)close(all->bell);
+    fy_files_own_close(&all->own);
     (void)pthread_cond_destroy(&all->said);
     (void)pthread_mutex_destroy(&all->lock);
 }
