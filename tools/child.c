@@ -239,12 +239,17 @@ child_ended(pid_t child, int *out_status)
 
 /* Waits for the end of the child, passing signals on. */
 static int
-wait_for(pid_t child, const sigset_t *set)
+wait_for(pid_t child, const sigset_t *set, const struct fy_child *watched)
 {
+    const struct timespec second = {.tv_sec = 1};
     int status;
     while (!child_ended(child, &status)) {
         siginfo_t info;
-        int number = sigwaitinfo(set, &info);
+        int number = watched->each_second ? sigtimedwait(set, &info, &second)
+                                          : sigwaitinfo(set, &info);
+        if (number < 0 && errno == EAGAIN) {
+            watched->each_second(watched->owner);
+        }
         if (number > 0 && number != SIGCHLD &&
             !reached_child_too(&info, child)) {
             kill(child, number);
@@ -259,7 +264,7 @@ fy_child_run(char *const *command, char *const *instead, struct fy_child *out)
     int ends[2];
     sigset_t set, before;
     struct sigaction normal = {.sa_handler = SIG_DFL}, old_child;
-    memset(out, 0, sizeof *out);
+    out->wait_status = out->exec_errno = 0;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return FY_ERR_IO;
     }
@@ -292,7 +297,7 @@ fy_child_run(char *const *command, char *const *instead, struct fy_child *out)
         out->exec_errno = 0;
     }
     close(ends[0]);
-    out->wait_status = wait_for(child, &set);
+    out->wait_status = wait_for(child, &set, out);
     sigaction(SIGCHLD, &old_child, NULL);
     /* Still blocked: a late Ctrl-C must not cut the report short. */
     return 0;

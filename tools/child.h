@@ -11,6 +11,9 @@
 struct fy_child {
     int wait_status; /* as waitpid() gives it */
     int exec_errno;  /* not 0: the command could not be started */
+    /* Set before the call; NULL: nothing is called while the command runs. */
+    void (*each_second)(void *owner);
+    void *owner;
 };
 
 /*

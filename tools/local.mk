@@ -39,6 +39,7 @@ libfytools_la_SOURCES = \
 	tools/run.c \
 	tools/say.c \
 	tools/shell.c \
+	tools/mount/status.c tools/mount/status.h \
 	tools/tool.h \
 	tools/verify.c
 libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \

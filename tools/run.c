@@ -20,6 +20,7 @@
 #include "shim/image/reach.h"
 #include "tools/child.h"
 #include "tools/launch.h"
+#include "tools/mount/status.h"
 #include "tools/report.h"
 
 enum {
@@ -336,7 +337,7 @@ int
 fy_launch(struct fy_run_options *options)
 {
     struct fy_launch_state state;
-    struct fy_child child;
+    struct fy_child child = {0};
     memset(&state, 0, sizeof state);
     bool count = is_told(options);
     fy_child_survive();
@@ -375,7 +376,13 @@ fy_launch(struct fy_run_options *options)
     double start = fy_clock_seconds();
     char **first =
         fy_pipeline_first(&state.pipeline, &state.places, options->command);
+    struct fy_status_line line;
+    if (fy_status_start(&line, &state.pipeline, options->command)) {
+        child.each_second = fy_status_tick;
+        child.owner = &line;
+    }
     int status = fy_child_run(options->command, first, &child);
+    fy_status_end(&line);
     free(first);
     if (status) {
         /* Too few descriptors or processes for two: this one will do. */

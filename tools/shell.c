@@ -84,7 +84,7 @@ run_there(int argc, char **argv, int at)
 {
     char cause[512];
     struct fy_buffer why;
-    struct fy_child child;
+    struct fy_child child = {0};
     struct fy_places places;
     struct fy_mount_request request;
     memset(&request, 0, sizeof request);

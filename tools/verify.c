@@ -133,7 +133,7 @@ fy_tool_verify(int argc, char **argv)
 {
     struct fy_launch_state state;
     struct fy_settings settings;
-    struct fy_child child;
+    struct fy_child child = {0};
     unsigned nfiles;
     char *const *command;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {

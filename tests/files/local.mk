@@ -2,6 +2,7 @@
 # Judges of `ferry mount'; README.md says which there are.
 if !SANITIZED
 TESTS += tests/files/ahead.py tests/files/differ.py tests/files/model.py tests/files/named.py
+TESTS += tests/files/status.py
 endif
 check_PROGRAMS += tests/files/differ
 tests_files_differ_SOURCES = tests/files/differ.c tests/files/differ.h
@@ -25,6 +26,7 @@ tests_files_liar_LDFLAGS = -Wl,--wrap=fy_files_encode,--wrap=fy_files_entry_put
 tests_files_liar_LDADD = $(FYTOOLS)
 
 dist_check_SCRIPTS += tests/files/ahead.py tests/files/differ.py tests/files/model.py tests/files/named.py
+dist_check_SCRIPTS += tests/files/status.py
 
 dist_check_SCRIPTS += tests/files/early.py tests/files/held.py tests/files/late.py tests/files/liar.py tests/files/outside.py tests/files/room.py
 dist_check_SCRIPTS += tests/files/run

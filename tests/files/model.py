@@ -360,9 +360,8 @@ def races(options, mount):
             if all(one == seen[3] for one in seen):
                 return
             if time.monotonic() > until:
-                first = next((a, b) for one in seen[:3] for a, b in zip(
-                    one[1] + [None] * 999, seen[3][1] + [None]) if a != b)
-                raise Differs("mount:   %s\nstorage: %s" % (short(first[0]), short(first[1])))
+                raise Differs("\n".join("mount:   %s\nstorage: %s" % tuple(
+                    short(rows[1]) for rows in apart(one, seen[3])) for one in seen[:3]))
             time.sleep(0.05)
     finally:
         for program in programs:
