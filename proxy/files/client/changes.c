@@ -11,9 +11,8 @@
 #include "proxy/files/client/shadow.h"
 #include "proxy/files/client/told.h"
 
-/* The kernel asks again for all names of the folder and their files. */
-static void
-lose(struct fy_client *client, struct fy_node *folder)
+void
+fy_change_folder_lost(struct fy_client *client, struct fy_node *folder)
 {
     fy_tree_watch(&client->tree, folder, 0);
     fy_told_change(client, folder);
@@ -38,7 +37,7 @@ fy_change_all_lost(struct fy_client *client)
     client->counts.lost++;
     for (uint64_t i = 0; i < client->tree.watch_slots; i++) {
         while (client->tree.watches[i]) {
-            lose(client, client->tree.watches[i]->node);
+            fy_change_folder_lost(client, client->tree.watches[i]->node);
         }
     }
 }
@@ -54,7 +53,7 @@ fy_change_unwatched_lost(struct fy_client *client)
                 continue;
             }
             if (folder && (node->told_ns != 0 || node->folder->whole)) {
-                lose(client, node);
+                fy_change_folder_lost(client, node);
             } else if (!folder) {
                 node->told_ns = 0;
                 node->version++;
@@ -87,10 +86,17 @@ is_expected(const struct fy_client *client, const struct fy_node *folder,
            (is_older(client, folder, message) || fy_told_expected(name, ino));
 }
 
-/* Another program has written the file: also at a time that it had before. */
+/* Another program has written the file of that number, or the file that is being made under
+ * the name, perhaps at a time that it had before. */
 static void
-change_contents(struct fy_client *client, struct fy_node *node)
+change_contents(struct fy_client *client, uint64_t ino,
+                const struct fy_name *name)
 {
+    struct fy_node *node = fy_tree_ino(&client->tree, ino);
+    node = node || !name ? node : name->node;
+    if (!node) {
+        return;
+    }
     if (S_ISREG(node->attr.mode) && node->file && node->file->pending > 0) {
         node->file->others = true; /* own writes are on their way */
         fy_shadow_drop(client, node->file);
@@ -126,8 +132,8 @@ change_name(struct fy_client *client, struct fy_node *folder,
     const struct fy_name *known =
         fy_tree_find(&client->tree, folder, message->name);
     int error;
-    if (known && message->flags & FY_FILES_OTHERS) {
-        change_contents(client, known->node);
+    if (message->flags & FY_FILES_OTHERS) {
+        change_contents(client, message->attr.ino, known);
     }
     if (is_expected(client, folder, known, message, message->attr.ino)) {
         return;
@@ -136,7 +142,7 @@ change_name(struct fy_client *client, struct fy_node *folder,
         change_attr(client, known->node, message);
         return;
     }
-    fy_told_change(client, folder);
+    fy_told_name_noticed(client, folder, message->name, message->attr.ino);
     if (!known) { /* the kernel may know that it is not there */
         fy_forget_name(client, folder, message->name, FY_NOTICE_EXPIRE, NULL);
     }
@@ -154,10 +160,13 @@ remove_name(struct fy_client *client, struct fy_node *folder,
             const struct fy_files_message *message)
 {
     struct fy_name *name = fy_tree_find(&client->tree, folder, message->name);
-    if (!name || is_expected(client, folder, name, message, UINT64_MAX)) {
+    if (is_expected(client, folder, name, message, UINT64_MAX)) {
         return;
     }
-    fy_told_change(client, folder);
+    fy_told_name_noticed(client, folder, message->name, 0);
+    if (!name) {
+        return; /* a listing that is on its way may have it */
+    }
     if (is_older(client, folder, message)) {
         fy_told_name_lost(client, folder, message->name);
         return;
@@ -182,7 +191,7 @@ fy_change_came(struct fy_client *client, const struct fy_files_message *message)
         return; /* it was forgotten meanwhile */
     }
     if (message->type == FY_FILES_LOST) {
-        lose(client, folder);
+        fy_change_folder_lost(client, folder);
     } else if (message->name.n == 0) {
         change_attr(client, folder, message);
     } else if (message->flags & FY_FILES_PRESENT) {

@@ -121,6 +121,21 @@ struct fy_statfs {
     struct statvfs about;
 };
 
+enum {
+    FY_NOTICED_ROWS = 256,
+};
+
+/* The latest notices that gave names to other files: told.c. */
+struct fy_noticed {
+    uint64_t n; /* of all */
+    struct fy_noticed_row {
+        uint64_t folder; /* number */
+        uint64_t stamp;  /* the client's then */
+        uint64_t ino;    /* 0: the name is gone */
+        uint64_t hash;   /* of the name */
+    } rows[FY_NOTICED_ROWS];
+};
+
 /* Users here and there. */
 struct fy_owners {
     bool numbers;                  /* the same on both sides */
@@ -177,6 +192,7 @@ struct fy_client {
     uint64_t broken_ns; /* since when the link is broken; 0: it is not */
     /* Counts changes: an answer asked for before one may be older. */
     uint64_t stamp;
+    struct fy_noticed noticed;
     struct fy_numbers numbers;
     struct fy_statfs room;
     char paths[2][FY_FILES_PATH_BYTES];
@@ -270,6 +286,8 @@ bool fy_reader_read(struct fy_client *client, struct fy_node *node,
 void fy_change_came(struct fy_client *client,
                     const struct fy_files_message *message);
 /* The server has lost all its watched folders. */
+/* The kernel asks again for all names of the folder and their files. */
+void fy_change_folder_lost(struct fy_client *client, struct fy_node *folder);
 void fy_change_all_lost(struct fy_client *client);
 /* Folders that no notice covers may have changed: they are asked for again. */
 void fy_change_unwatched_lost(struct fy_client *client);

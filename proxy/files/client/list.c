@@ -197,6 +197,9 @@ take_own(struct fy_client *client, struct fy_call *call,
     }
     listing->older = listing->older || !take(client, call->node, answer, first,
                                              last ? UINT64_MAX : call->stamp);
+    if (last && call->node->folder->stamp > call->stamp) {
+        fy_change_folder_lost(client, call->node);
+    }
     if ((answer->flags & FY_FILES_WHOLE) && !listing->older) {
         listing->ended = true;
         call->node->folder->listing = NULL; /* another one may begin */

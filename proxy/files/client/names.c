@@ -78,6 +78,9 @@ lookup_answered(struct fy_client *client, struct fy_call *call,
         fy_reply_status(call->request, -error);
         return;
     }
+    if (older) {
+        fy_told_name_lost(client, folder, asked->name);
+    }
     if (S_ISLNK(node->attr.mode) && !node->target && answer->data.n > 0 &&
         !memchr(answer->data.at, 0, answer->data.n)) {
         node->target = strndup(answer->data.at, answer->data.n);
@@ -151,8 +154,9 @@ folder_changed(struct fy_client *client, struct fy_node *folder,
 
 /* The new node of an answer to MAKE or LINK; NULL: the request was answered. */
 static struct fy_node *
-made(struct fy_client *client, fuse_req_t request, struct fy_node *folder,
-     struct fy_files_bytes name, const struct fy_files_message *answer)
+made(struct fy_client *client, const struct fy_call *call,
+     struct fy_node *folder, struct fy_files_bytes name,
+     const struct fy_files_message *answer)
 {
     int error = -answer->status;
     struct fy_node *node = NULL;
@@ -161,8 +165,10 @@ made(struct fy_client *client, fuse_req_t request, struct fy_node *folder,
         node = fy_told_name(client, folder, name, &answer->attr, FY_TOLD_OWN,
                             client->stamp, &error);
     }
-    if (!node) {
-        fy_reply_status(request, -error);
+    if (node) {
+        fy_told_name_check(client, folder, name, answer->attr.ino, call->stamp);
+    } else {
+        fy_reply_status(call->request, -error);
     }
     return node;
 }
@@ -172,8 +178,7 @@ make_answered(struct fy_client *client, struct fy_call *call,
               const struct fy_files_message *asked,
               const struct fy_files_message *answer)
 {
-    struct fy_node *node =
-        made(client, call->request, call->node, asked->name, answer);
+    struct fy_node *node = made(client, call, call->node, asked->name, answer);
     if (!node) {
         return;
     }
@@ -300,8 +305,7 @@ create_answered(struct fy_client *client, struct fy_call *call,
                 const struct fy_files_message *asked,
                 const struct fy_files_message *answer)
 {
-    struct fy_node *node =
-        made(client, call->request, call->node, asked->name, answer);
+    struct fy_node *node = made(client, call, call->node, asked->name, answer);
     if (!node) {
         return;
     }
@@ -344,8 +348,7 @@ link_answered(struct fy_client *client, struct fy_call *call,
               const struct fy_files_message *asked,
               const struct fy_files_message *answer)
 {
-    struct fy_node *node =
-        made(client, call->request, call->other, asked->name, answer);
+    struct fy_node *node = made(client, call, call->other, asked->name, answer);
     if (node) {
         fy_reply_entry(client, call->request, call->other, node);
     }
@@ -379,9 +382,9 @@ remove_answered(struct fy_client *client, struct fy_call *call,
 {
     struct fy_name *name = fy_tree_find(&client->tree, call->node, asked->name);
     if (answer->status != 0) {
-        /* Others were faster: the entry of the name is wrong. */
+        /* Others were faster: the entry of the name is wrong, or was. */
         if (name && (answer->status == -ENOENT || answer->status == -ESTALE)) {
-            fy_told_removed(client, name);
+            fy_told_name_lost(client, call->node, asked->name);
         }
         if (answer->status == -ESTALE && asked->number) {
             struct fy_files_message again = *asked; /* whatever is there goes */
@@ -406,6 +409,9 @@ remove_answered(struct fy_client *client, struct fy_call *call,
     }
     if (name && name->node == call->other) {
         fy_tree_remove(&client->tree, name);
+    } else if (
+        name) { /* of a file that others have put there, before or since */
+        fy_told_name_lost(client, call->node, asked->name);
     }
     fy_reply_status(call->request, 0);
 }
@@ -531,6 +537,11 @@ rename_answered(struct fy_client *client, struct fy_call *call,
     folder_changed(client, call->node, &answer->other_attr);
     folder_changed(client, call->other, &answer->third_attr);
     move(client, call->node, call->other, asked, answer);
+    fy_told_name_check(client, call->node, asked->name,
+                       asked->flags & RENAME_EXCHANGE ? asked->length : 0,
+                       call->stamp);
+    fy_told_name_check(client, call->other, asked->other_name, answer->attr.ino,
+                       call->stamp);
     fy_tree_drop(&client->tree, call->node);
     fy_reply_status(call->request, 0);
 }

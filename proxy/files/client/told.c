@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "proxy/files/client/file.h"
 
 static const double for_ever = 1e6; /* seconds */
@@ -294,6 +295,40 @@ fy_told_name_lost(struct fy_client *client, struct fy_node *folder,
     }
 }
 
+void
+fy_told_name_noticed(struct fy_client *client, struct fy_node *folder,
+                     struct fy_files_bytes name, uint64_t ino)
+{
+    struct fy_noticed *all = &client->noticed;
+    fy_told_change(client, folder);
+    all->rows[all->n++ % FY_NOTICED_ROWS] =
+        (struct fy_noticed_row){fy_node_number(folder), client->stamp, ino,
+                                fy_hash_words(FY_HASH_START, name.at, name.n)};
+}
+
+void
+fy_told_name_check(struct fy_client *client, struct fy_node *folder,
+                   struct fy_files_bytes name, uint64_t ino, uint64_t stamp)
+{
+    const struct fy_noticed *all = &client->noticed;
+    uint64_t number = fy_node_number(folder), known = 0;
+    uint64_t hash = fy_hash_words(FY_HASH_START, name.at, name.n);
+    bool differs = false;
+    while (known < FY_NOTICED_ROWS && known < all->n) {
+        const struct fy_noticed_row *row =
+            &all->rows[(all->n - 1 - known++) % FY_NOTICED_ROWS];
+        if (row->stamp <= stamp) {
+            known = 0; /* all later ones were looked at */
+            break;
+        }
+        differs |=
+            row->folder == number && row->hash == hash && row->ino != ino;
+    }
+    if (differs || known == FY_NOTICED_ROWS) {
+        fy_told_name_lost(client, folder, name);
+    }
+}
+
 bool
 fy_told_is_nameless(const struct fy_tree *tree,
                     const struct fy_files_attr *attr)
@@ -379,7 +414,7 @@ fy_told_entry(const struct fy_client *client, const struct fy_node *folder,
     memset(out, 0, sizeof *out);
     out->ino = fy_node_number(node);
     fill_stat(client, node, &out->attr);
-    out->entry_timeout = name_seconds(client, folder);
+    out->entry_timeout = node->told_ns != 0 ? name_seconds(client, folder) : 0;
     out->attr_timeout = attr_seconds(client, node);
 }
 

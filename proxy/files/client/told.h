@@ -48,6 +48,15 @@ void fy_told_name_again(struct fy_client *client, struct fy_node *folder,
  * then it leads where it led, as files that are open here are found by it. */
 void fy_told_name_lost(struct fy_client *client, struct fy_node *folder,
                        struct fy_files_bytes text);
+/* A notice gives the name to the file of that number (0: to none): names of the folder change,
+ * and answers that are on their way may be older. */
+void fy_told_name_noticed(struct fy_client *client, struct fy_node *folder,
+                          struct fy_files_bytes name, uint64_t ino);
+/* An own change that was asked when the client's stamp was `stamp' has given the name to that
+ * file (0: to none). If a notice came meanwhile that says otherwise, the name is lost. */
+void fy_told_name_check(struct fy_client *client, struct fy_node *folder,
+                        struct fy_files_bytes name, uint64_t ino,
+                        uint64_t stamp);
 /* Returns true if the kernel knows a node with these attributes that has lost all names. */
 bool fy_told_is_nameless(const struct fy_tree *tree,
                          const struct fy_files_attr *attr);

@@ -159,9 +159,10 @@ fy_files_setattr(struct fy_files_request *request,
     int fd = fy_files_fd(object);
     int status = fy_files_attr_at(request->server, fd, &answer->other_attr);
     if (!status && mask & FY_FILES_SET_SIZE) {
-        fy_files_own_begin(request->server, answer->other_attr.ino);
+        bool marked =
+            fy_files_own_begin(request->server, answer->other_attr.ino);
         status = set_size(object, message->length);
-        fy_files_own_end(request->server);
+        fy_files_own_end(request->server, marked);
     }
     /* Nothing: chown(-1, -1), which sets the ctime. */
     if (!status && (!mask || mask & (FY_FILES_SET_UID | FY_FILES_SET_GID))) {

@@ -63,7 +63,7 @@ fy_files_write(struct fy_files_request *request,
     }
     int status = fy_files_attr_at(request->server, fd, &answer->other_attr);
     size_t done = 0;
-    fy_files_own_begin(request->server, answer->other_attr.ino);
+    bool marked = fy_files_own_begin(request->server, answer->other_attr.ino);
     while (!status && done < message->data.n) {
         ssize_t n = pwrite(fd, message->data.at + done, message->data.n - done,
                            (off_t)(message->offset + done));
@@ -72,7 +72,7 @@ fy_files_write(struct fy_files_request *request,
         }
         done += n > 0 ? (size_t)n : 0;
     }
-    fy_files_own_end(request->server);
+    fy_files_own_end(request->server, marked);
     return status ? status
                   : fy_files_attr_at(request->server, fd, &answer->attr);
 }
@@ -100,16 +100,11 @@ fy_files_allocate(struct fy_files_request *request,
         message->flags > INT32_MAX) {
         return -EINVAL;
     }
-    fy_files_own_begin(request->server,
-                       fy_files_ino(request->server, request->object->dev,
-                                    request->object->ino));
     do {
         status = fallocate(fd, (int)message->flags, (off_t)message->offset,
                            (off_t)message->length);
     } while (status != 0 && errno == EINTR && !request->cancelled);
-    status = status != 0 ? -errno : 0;
-    fy_files_own_end(request->server);
-    return status != 0 ? status
+    return status != 0 ? -errno
                        : fy_files_attr_at(request->server, fd, &answer->attr);
 }
 

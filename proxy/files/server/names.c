@@ -371,11 +371,13 @@ rename_between(struct fy_files_server *server,
     if (replaces && !exchanges && replaced.st_nlink == 1) {
         fy_files_drop(server, &replaced);
     }
-    status = look_at(server, to, new_name, 0, &about);
-    if (!status) {
-        fy_files_attr_of(server, &about, &answer->attr);
-        status = fy_files_attr_at(server, from, &answer->other_attr);
+    /* Others may have taken it away since: it was renamed all the same. */
+    (void)look_at(server, to, new_name, 0, &replaced);
+    if (replaced.st_ino == about.st_ino) {
+        about = replaced;
     }
+    fy_files_attr_of(server, &about, &answer->attr);
+    status = fy_files_attr_at(server, from, &answer->other_attr);
     return status ? status : fy_files_attr_at(server, to, &answer->third_attr);
 }
 

@@ -9,6 +9,7 @@
 
 #include "proxy/files/server/server.h"
 
+#include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,7 +23,14 @@ fy_files_own_open(struct fy_files_own *own)
 {
     (void)pthread_mutex_init(&own->lock, NULL);
     for (unsigned i = 0; i < 2; i++) {
-        own->files[i] = memfd_create("ferry", MFD_CLOEXEC);
+        char path[32];
+        int fd = memfd_create("ferry", MFD_CLOEXEC);
+        fy_files_fd_path(fd, path);
+        /* The first descriptor has no events, since Linux 6.14. */
+        own->files[i] = fd < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
     }
 }
 
@@ -57,20 +65,26 @@ mark(const struct fy_files_own *own, unsigned which)
     (void)!pwrite(own->files[which], "", 1, 0);
 }
 
-void
+bool
 fy_files_own_begin(struct fy_files_server *server, uint64_t ino)
 {
     struct fy_files_own *own = &server->watches.own;
+    if (!server->local) { /* nothing is watched */
+        return false;
+    }
     (void)pthread_mutex_lock(&own->lock);
     own->inos[own->begun++ % INOS] = ino;
     mark(own, 0);
+    return true;
 }
 
 void
-fy_files_own_end(struct fy_files_server *server)
+fy_files_own_end(struct fy_files_server *server, bool begun)
 {
-    mark(&server->watches.own, 1);
-    (void)pthread_mutex_unlock(&server->watches.own.lock);
+    if (begun) {
+        mark(&server->watches.own, 1);
+        (void)pthread_mutex_unlock(&server->watches.own.lock);
+    }
 }
 
 bool

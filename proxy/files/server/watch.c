@@ -66,16 +66,20 @@ struct row {
     int watch;
     uint16_t n;
     bool others; /* another than the client wrote it */
+    bool gone;   /* when it was told */
+    bool again;  /* kept from the round before: it had lost its name then */
     uint32_t hash;
     uint64_t own; /* the client wrote a file of this ino; 0: none */
     char name[FY_FILES_NAME_BYTES + 1];
 };
 
 struct round {
-    struct row *rows; /* ROWS_MAX of them */
-    unsigned n;
-    unsigned *index;        /* of rows by hash, plus 1 */
-    bool all;               /* changes are not known: the queue was full */
+    struct row *rows;   /* ROWS_MAX of them */
+    unsigned n, nagain; /* nagain: of them, kept from the round before */
+    unsigned *index;    /* of rows by hash, plus 1 */
+    bool all;           /* changes are not known: the queue was full */
+    uint32_t moved[16]; /* cookies of files that others wrote, lately */
+    unsigned nmoved;
     char *events, *entries; /* as they are read */
     struct seen *seen;      /* of the folder that is looked at: nseen of them */
     size_t nseen, seen_capacity;
@@ -356,7 +360,7 @@ open_watched(struct fy_files_server *server, int watch, int flags,
 /* Tells the present file of the name; *out_seen is false if that cannot be seen, as in a
  * folder that this user may no longer search. FY_ERR_*. */
 static int
-tell(struct fy_files_server *server, const struct row *row, int folder,
+tell(struct fy_files_server *server, struct row *row, int folder,
      struct fy_files_out *out, bool *out_seen)
 {
     struct stat about;
@@ -376,6 +380,7 @@ tell(struct fy_files_server *server, const struct row *row, int folder,
             changed.flags |= FY_FILES_OTHERS;
         }
     }
+    row->gone = !found;
     *out_seen = found || errno == ENOENT;
     if (!*out_seen) {
         return 0;
@@ -390,6 +395,27 @@ by_watch(const void *a, const void *b)
     return (one->watch > other->watch) - (one->watch < other->watch);
 }
 
+static struct row *add_row(struct fy_files_server *server, struct round *round,
+                           int watch, const char *name);
+
+/* Empties the round. A file that others wrote and that has lost its name since may have
+ * another one: the event of that is in the queue. */
+static void
+end_round(struct fy_files_server *server, struct round *round)
+{
+    unsigned n = round->n;
+    memset(round->index, 0, INDEX * sizeof round->index[0]);
+    round->n = round->nagain = 0;
+    for (unsigned i = 0; i < n; i++) {
+        const struct row row = round->rows[i];
+        if (row.others && row.gone && !row.again) {
+            struct row *kept = add_row(server, round, row.watch, row.name);
+            kept->others = kept->again = true;
+            round->nagain++;
+        }
+    }
+}
+
 /* All of them; each folder is opened once. */
 static void
 tell_round(struct fy_files_server *server, struct round *round)
@@ -399,7 +425,7 @@ tell_round(struct fy_files_server *server, struct round *round)
     bool known = false;
     qsort(round->rows, round->n, sizeof round->rows[0], by_watch);
     for (unsigned i = 0; i < round->n; i++) {
-        const struct row *row = &round->rows[i];
+        struct row *row = &round->rows[i];
         if (row->watch != watch) {
             if (folder >= 0) {
                 (void)close(folder);
@@ -427,8 +453,7 @@ tell_round(struct fy_files_server *server, struct round *round)
         fy_files_say(server, &out, 0);
     }
     fy_files_out_free(&out);
-    memset(round->index, 0, INDEX * sizeof round->index[0]);
-    round->n = 0;
+    end_round(server, round);
 }
 
 /* Nothing is watched any more, and nothing is known. */
@@ -447,7 +472,7 @@ lose_all(struct fy_files_server *server, struct round *round)
     (void)pthread_mutex_unlock(&all->lock);
     (void)pthread_mutex_unlock(&all->own.lock);
     memset(round->index, 0, INDEX * sizeof round->index[0]);
-    round->n = 0;
+    round->n = round->nagain = 0;
     round->all = false;
     (void)fy_files_say_message(server, &lost, 0, false);
 }
@@ -491,10 +516,25 @@ add_row(struct fy_files_server *server, struct round *round, int watch,
     row->watch = watch;
     row->hash = hash;
     row->n = (uint16_t)n;
-    row->others = false;
+    row->others = row->gone = row->again = false;
     row->own = 0;
     memcpy(row->name, name, n + 1);
     return row;
+}
+
+/* The file's new name has that others wrote it. */
+static void
+move_others(struct round *round, struct row *row,
+            const struct inotify_event *event)
+{
+    const unsigned most = sizeof round->moved / sizeof round->moved[0];
+    if (event->mask & IN_MOVED_FROM && row->others) {
+        round->moved[round->nmoved++ % most] = event->cookie;
+        row->others = false;
+    }
+    for (unsigned i = 0; event->mask & IN_MOVED_TO && i < most; i++) {
+        row->others |= round->moved[i] == event->cookie;
+    }
 }
 
 static void
@@ -525,17 +565,20 @@ take_event(struct fy_files_server *server, struct round *round,
             row->others |= own == 0 || (row->own && row->own != own);
             row->own = own;
         }
+        if (row) {
+            move_others(round, row, event);
+        }
         if (event->mask & (IN_CREATE | IN_DELETE | IN_MOVE)) {
             (void)add_row(server, round, event->wd, "");
         }
     }
 }
 
-/* Tells the changes in the queue. Whether there was something. */
+/* Reads the queue. Whether there was something. */
 static bool
-drain(struct fy_files_server *server, struct round *round)
+read_events(struct fy_files_server *server, struct round *round,
+            struct fy_files_out *out)
 {
-    struct fy_files_out out = {.n = 0};
     bool some = false;
     for (unsigned i = 0; i < 64; i++) {
         ssize_t n = read(server->watches.inotify, round->events, EVENT_BYTES);
@@ -547,16 +590,29 @@ drain(struct fy_files_server *server, struct round *round)
             const struct inotify_event *event =
                 (const struct inotify_event *)(const void *)(round->events +
                                                              at);
-            take_event(server, round, event, &out);
+            take_event(server, round, event, out);
             at += (ssize_t)(sizeof *event + event->len);
         }
     }
-    if (round->all || server->watches.lose) {
-        server->watches.lose = false;
-        lose_all(server, round);
-    } else if (some) {
-        tell_round(server, round);
-    }
+    return some;
+}
+
+/* Tells the changes in the queue. Whether there was something. */
+static bool
+drain(struct fy_files_server *server, struct round *round)
+{
+    struct fy_files_out out = {.n = 0};
+    bool some = false;
+    unsigned times = 0;
+    do { /* again for files that have lost their names */
+        some |= read_events(server, round, &out);
+        if (round->all || server->watches.lose) {
+            server->watches.lose = false;
+            lose_all(server, round);
+        } else if (some) {
+            tell_round(server, round);
+        }
+    } while (round->nagain > 0 && ++times < 4);
     if (out.n) {
         fy_files_say(server, &out, 0);
     }
