@@ -71,12 +71,12 @@ look(const double *left, const double *right)
     check(left, right, c);
 }
 
-/* Writes every 37th number, other ones in each round, as the compiler must not delay. */
+/* Writes every 37th number, always the same ones for a round. */
 static void
-write_some(double *at, size_t count)
+write_some(double *at, size_t count, unsigned round)
 {
     for (size_t i = 0; i < count; i += 37) {
-        ((volatile double *)at)[i] = (double)((i + round_now) % 5);
+        ((volatile double *)at)[i] = (double)((i + round) % 5);
     }
 }
 
@@ -155,7 +155,7 @@ static void
 act_late(unsigned t)
 {
     if (t == 0 && threads > 1) {
-        write_some(victim, COUNT);
+        write_some(victim, COUNT, round_now);
     } else {
         multiply(victim, b, results[t], N); /* of either */
     }
@@ -164,7 +164,10 @@ act_late(unsigned t)
 static void
 end_late(unsigned t)
 {
-    act_late(t); /* alone, if there is one thread */
+    act_late(t);              /* alone, if there is one thread */
+    if (round_now % 2 != 0) { /* as it was before it was copied */
+        write_some(victim, COUNT, round_now - 1);
+    }
     look(victim, b);
     look(b, victim);
 }
@@ -173,7 +176,8 @@ static void
 act_ends(unsigned t)
 {
     if (t == 0) {
-        write_some(results[0] + COUNT - 40, 80); /* and between the two */
+        write_some(results[0] + COUNT - 40, 80,
+                   round_now); /* and between the two */
     } else {
         multiply(results[t % 2], b, t < 2 ? c : results[t], N);
     }
@@ -210,7 +214,7 @@ act_away(unsigned t)
     case 2: { /* a new one at its address */
         double *other = map();
         memcpy(other, victim, BYTES);
-        write_some(other, COUNT);
+        write_some(other, COUNT, round_now);
         if (syscall(SYS_mremap, other, BYTES, BYTES,
                     MREMAP_MAYMOVE | MREMAP_FIXED, victim) == -1) {
             exit(1);
@@ -220,16 +224,17 @@ act_away(unsigned t)
     case 3: {
         pid_t child = (pid_t)syscall(SYS_fork);
         if (child == 0) {
-            write_some(victim, COUNT); /* the parent does not have this */
+            write_some(victim, COUNT,
+                       round_now); /* the parent does not have this */
             _exit(a[0] != ((volatile double *)a)[0]);
         }
-        write_some(victim, 400);
+        write_some(victim, 400, round_now);
         (void)waitpid(child, &status, 0);
         wrong += child < 0 || status != 0;
         break;
     }
     default:
-        write_some(victim, COUNT);
+        write_some(victim, COUNT, round_now);
     }
 }
 
