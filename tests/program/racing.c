@@ -151,11 +151,15 @@ end_rows(unsigned t)
     a[round_now * 11 % COUNT]--;
 }
 
+/* Half of the pages are written: what is written whole is soon watched no longer. */
 static void
 act_late(unsigned t)
 {
     if (t == 0 && threads > 1) {
-        write_some(victim, COUNT, round_now);
+        for (volatile unsigned i = 0; i < round_now * 997 % 200000; i++) {
+            /* at another moment of the call in each round */
+        }
+        write_some(victim, COUNT / 2, round_now + 2);
     } else {
         multiply(victim, b, results[t], N); /* of either */
     }
@@ -164,12 +168,13 @@ act_late(unsigned t)
 static void
 end_late(unsigned t)
 {
-    act_late(t);              /* alone, if there is one thread */
+    (void)t;
     if (round_now % 2 != 0) { /* as it was before it was copied */
-        write_some(victim, COUNT, round_now - 1);
+        write_some(victim, COUNT / 2, round_now);
     }
     look(victim, b);
     look(b, victim);
+    write_some(victim, COUNT / 2, round_now + 1); /* so it is copied again */
 }
 
 static void
