@@ -320,6 +320,17 @@ find_gemm(void *original)
     return found;
 }
 
+/* Returns true if the program uses such a device itself: then nothing stays there. */
+static bool
+give_up_mirrors(void)
+{
+    bool is_shared = state.ops->is_shared && state.ops->is_shared();
+    if (is_shared && fy_memory_bytes(&state.memory) > 0) {
+        fy_memory_evict(&state.memory, UINT64_MAX);
+    }
+    return is_shared;
+}
+
 /* Makes or finds objects for the operands. New mirrors get at most half of the lease, and
  * none of it if the operands do not fit: then each byte saves traffic of this call. */
 static void
@@ -333,6 +344,10 @@ hold_operands(const struct offload *offload, struct fy_lease *lease,
             : 0;
     uint64_t left = room;
 
+    if (give_up_mirrors()) {
+        *hold = (struct fy_hold){.count = 0};
+        return;
+    }
     fy_memory_compare(&state.memory,
                       state.settings->force ||
                           rates->cpu_hash_bytes > rates->in_bytes);
@@ -646,6 +661,7 @@ engine_loading(const char *file)
 
     if (state.ops && state.ops->loading) {
         state.ops->loading(file);
+        (void)give_up_mirrors();
     }
     errno = saved;
 }

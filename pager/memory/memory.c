@@ -19,30 +19,21 @@ enum {
     MOST_WASTED = 4, /* and the object is dropped: two uses, */
     WASTED = 2,      /* but four whose pages */
     LEFT_STALE = 1,  /* the last call could not make clean */
+    UNWATCHED_HOLDS = 64, /* until the kernel is asked again */
 };
 
 int
 fy_memory_start(struct fy_memory *m, enum fy_residency residency,
                 uint64_t least_bytes)
 {
-    const bool watches = residency == FY_RESIDENCY_AUTO ||
-                         residency == FY_RESIDENCY_WRITE_THROUGH;
-    const bool compares =
-        residency == FY_RESIDENCY_AUTO || residency == FY_RESIDENCY_COMPARE;
-
     m->residency = residency;
     m->least_bytes = least_bytes ? least_bytes : FY_MEMORY_LEAST_BYTES;
     m->watch.fd = -1;
+    m->watch.wanted = residency == FY_RESIDENCY_AUTO ||
+                      residency == FY_RESIDENCY_WRITE_THROUGH;
+    m->compare.wanted =
+        residency == FY_RESIDENCY_AUTO || residency == FY_RESIDENCY_COMPARE;
     m->compares = true;
-    bool can_watch = watches && fy_pages_open(&m->watch) == FY_OK;
-    bool can_compare = compares && fy_compare_start(&m->compare) == FY_OK;
-    if (watches && !can_watch) {
-        fy_debug(MEMORY,
-                 "this kernel, or a filter, does not let writes be watched");
-    }
-    if (!can_watch && !can_compare) {
-        m->residency = FY_RESIDENCY_OFF;
-    }
     return pthread_mutex_init(&m->lock, NULL) ? FY_ERR_NOMEM : FY_OK;
 }
 
@@ -107,6 +98,7 @@ static void
 unwatch(struct fy_memory *m)
 {
     fy_pages_close(&m->watch);
+    m->watch.wanted = false;
     for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
         struct fy_object *o = &m->objects[i];
         if (o->end != 0 && !o->hashes) {
@@ -134,6 +126,9 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
 {
     held->object = o;
     if (look(m, held) != FY_OK) {
+        if (is_new && !o->hashes) {
+            m->unwatched_until = m->holds + UNWATCHED_HOLDS;
+        }
         fy_object_drop(
             m, o, "its mapping is another one, or the kernel refused a look");
         return false;
@@ -152,6 +147,7 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
         return false;
     }
     if (rival == FY_PAGES_PINNED) {
+        m->unwatched_until = m->holds + UNWATCHED_HOLDS;
         fy_object_drop(m, o, "memory may be pinned");
         return false;
     }

@@ -71,12 +71,13 @@ struct fy_memory {
     enum fy_residency residency; /* OFF: every function does nothing */
     uint64_t least_bytes;        /* of an object; smaller operands are copied */
     struct fy_pages watch;
-    struct fy_compare compare; /* block NULL: contents are not compared */
+    struct fy_compare compare; /* block NULL: none was compared yet, or can be */
     pthread_mutex_t lock;      /* protects all below, and `compare' */
     uint64_t holds;
     uint64_t resident_bytes; /* device memory of all mirrors */
     bool found;              /* a written page, by the last scan */
     bool has_watched;        /* some mapping, ever; stays in a forked child */
+    uint64_t unwatched_until; /* count of holds: the kernel was asked in vain */
     struct fy_object objects[FY_MEMORY_OBJECTS];
     struct fy_past past[FY_MEMORY_PAST];
     struct fy_known known[FY_MEMORY_OBJECTS]; /* atomic, without the lock */
@@ -113,7 +114,7 @@ enum fy_hold_end {
 };
 
 /*
- * Starts the room: asks the kernel once for write protection, which `auto' and
+ * Starts the room. The first object asks the kernel for write protection, which `auto' and
  * `write-through' use; `auto' compares memory that cannot be watched, `compare' all. With
  * neither, and with `off', there are no objects. Objects have at least `least_bytes' (0:
  * FY_MEMORY_LEAST_BYTES). FY_ERR_NOMEM.
