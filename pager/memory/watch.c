@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,9 +25,7 @@
 
 enum {
     USER_MODE_ONLY = 1, /* UFFD_USER_MODE_ONLY */
-    HIGH_FD = 900,      /* away from numbers that the program counts on; */
-    NEAR_LIMIT = 8,     /* with a lower RLIMIT_NOFILE, so far below it, */
-    LEAST_LIMIT = 64,   /* and none where descriptors are scarce */
+    HIGH_FD = 900, /* away from numbers that the program counts on */
     LISTING_BYTES = 2048,
     MAX_FDS = 512, /* more are not looked through */
     REGIONS = 128,
@@ -90,20 +87,14 @@ is_filtered(void)
     return line && line[10] != '0';
 }
 
-/* Moves the descriptor to a high number. Returns -1 if there is none. */
+/* Moves the descriptor to a high number. Returns -1 if there is none, because a program
+ * with so few descriptors may need all of them. */
 static int
 move_up(int fd)
 {
-    struct rlimit limit;
     int high = -1;
-    if (fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur >= LEAST_LIMIT) {
-        high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
-                            limit.rlim_cur > HIGH_FD + NEAR_LIMIT
-                                ? HIGH_FD
-                                : (int)limit.rlim_cur - NEAR_LIMIT);
-    }
     if (fd >= 0) {
+        high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
         close_fd(fd);
     }
     return high;

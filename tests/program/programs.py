@@ -45,6 +45,7 @@ SOURCES = {
     "plugins": ("plugins.c", ["-lblas", "-ldl"]),
     "resident": ("resident.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "watched": ("watched.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "habits": ("habits.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -201,6 +202,12 @@ def programs():
                   "EPERM race 2"):
         yield Program("watched/" + words.replace(" ", "-"), ["watched", *words.split()],
                       blas=one, ways=("resident", "compared", "auto"))
+    for words in ("leader", "closed", "few 3", "few 5", "few 10", "few 100", "locked",
+                  "space", "written", "raw-fork", "shared-child", "daemon", "refs",
+                  "protected", "device", "many"):
+        yield Program("habits/" + words.replace(" ", "-"), ["habits", *words.split()],
+                      blas=one, ways=("resident", "evicted", "compared", "auto"),
+                      expect=() if words[:3] == "few" else ("dgemm",))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))
