@@ -16,7 +16,7 @@
 #include "common/debug.h"
 
 enum {
-    MOST_WASTED = 4, /* and the object is dropped: two uses, */
+    MOST_WASTED = 4, /* and the object is dropped: two uses more than of use, */
     WASTED = 2,      /* but four whose pages */
     LEFT_STALE = 1,  /* the last call could not make clean */
     UNWATCHED_HOLDS = 64, /* until the kernel is asked again */
@@ -157,11 +157,12 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (is_new) {
         return true;
     }
-    o->wasted = !waste ? 0 : o->wasted + (o->was_partial ? LEFT_STALE : WASTED);
+    o->wasted += !waste ? -WASTED : o->was_partial ? LEFT_STALE : WASTED;
+    o->wasted = o->wasted < -MOST_WASTED ? -MOST_WASTED : o->wasted;
     o->was_partial = false;
     o->was_kept = o->was_kept || (held->reads && !waste);
     if (o->wasted >= MOST_WASTED) {
-        fy_object_back_off(m, o->start, o->end);
+        fy_object_back_off(m, o);
         fy_object_drop(m, o, "it is written between calls");
         return false;
     }
@@ -246,6 +247,55 @@ fy_memory_compare(struct fy_memory *m, bool pays)
     __atomic_store_n(&m->compares, pays, __ATOMIC_RELAXED);
 }
 
+uint64_t
+fy_memory_want(struct fy_memory *m, const struct fy_view *views, unsigned n)
+{
+    uint64_t bytes = 0;
+    if (__atomic_load_n(&m->resident_bytes, __ATOMIC_RELAXED) == 0) {
+        return 0;
+    }
+    pthread_mutex_lock(&m->lock);
+    for (unsigned i = 0; i < n; i++) {
+        struct fy_held held;
+        for (unsigned k = 0; describe(&views[i], m->least_bytes, &held) &&
+                             k < FY_MEMORY_OBJECTS;
+             k++) {
+            struct fy_object *o = &m->objects[k];
+            if (o->start <= held.lo && o->end >= held.hi) {
+                o->used = m->holds + 1;
+                bytes += held.hi - held.lo;
+            }
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return bytes;
+}
+
+/* Returns the object of the row, of use for it, or NULL. */
+static struct fy_object *
+take(struct fy_memory *m, struct fy_device *device, struct fy_held *held,
+     const struct fy_hold *hold, uint64_t *budget, uint64_t least)
+{
+    bool busy = false;
+    uint64_t before = m->resident_bytes;
+    struct fy_object *o = fy_object_find(m, held->lo, held->hi, hold, &busy);
+    const bool is_new = !o;
+
+    *budget += before - m->resident_bytes;
+    if (!o && !busy) {
+        o = fy_object_make(m, device, held->lo, held->hi, budget, least);
+    }
+    before = m->resident_bytes;
+    if (o && o->device != device) {
+        fy_object_drop(m, o, "it is of another device");
+        o = NULL;
+    } else if (o && !refresh(m, o, held, is_new)) {
+        o = NULL;
+    }
+    *budget += before - m->resident_bytes;
+    return o;
+}
+
 void
 fy_memory_hold(struct fy_memory *m, struct fy_device *device,
                const struct fy_view *views, unsigned n, uint64_t *budget,
@@ -260,7 +310,6 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
     m->holds++;
     for (unsigned i = 0; i < n && i < FY_MAX_OPERANDS; i++) {
         struct fy_held *held = &hold->rows[hold->count];
-        bool busy = false;
         if (!describe(&views[i], m->least_bytes, held)) {
             continue;
         }
@@ -268,17 +317,8 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
             hold->operands |= UINT32_C(1) << i;
             continue;
         }
-        struct fy_object *o =
-            fy_object_find(m, held->lo, held->hi, hold, &busy);
-        bool is_new = !o;
-        if (o && o->device != device) {
-            fy_object_drop(m, o, "it is of another device");
-            continue;
-        }
-        if (!o && !busy) {
-            o = fy_object_make(m, device, held->lo, held->hi, budget, least);
-        }
-        if (!o || !refresh(m, o, held, is_new)) {
+        struct fy_object *o = take(m, device, held, hold, budget, least);
+        if (!o) {
             continue;
         }
         o->owner = hold;
@@ -353,7 +393,7 @@ settle(struct fy_memory *m, const struct fy_held *held)
         settle_read(m, held);
     }
     if (!held->placed) {
-        fy_object_back_off(m, held->object->start, held->object->end);
+        fy_object_back_off(m, held->object);
     }
     return held->placed;
 }

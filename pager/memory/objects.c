@@ -111,10 +111,11 @@ remember(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
 }
 
 void
-fy_object_back_off(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
+fy_object_back_off(struct fy_memory *m, const struct fy_object *o)
 {
-    struct fy_past *past = remember(m, lo, hi);
-    past->backoff = past->backoff == 0 ? FIRST_SKIP : 2 * past->backoff;
+    struct fy_past *past = remember(m, o->start, o->end);
+    past->backoff =
+        past->backoff == 0 || o->was_kept ? FIRST_SKIP : 2 * past->backoff;
     past->backoff = past->backoff > MOST_SKIP ? MOST_SKIP : past->backoff;
     past->skip = past->backoff;
 }
@@ -214,6 +215,22 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
     return o;
 }
 
+/* Returns true if the object's last use was of no use, and no call is about to use it. */
+static bool
+is_useless(const struct fy_memory *m, const struct fy_object *o)
+{
+    return o->wasted > 0 && o->used <= m->holds;
+}
+
+/* Returns true if the first is to be evicted before the second. */
+static bool
+goes_before(const struct fy_memory *m, const struct fy_object *a,
+            const struct fy_object *b)
+{
+    const bool useless = is_useless(m, a), other = is_useless(m, b);
+    return useless != other ? useless : a->used < b->used;
+}
+
 void
 fy_memory_evict(struct fy_memory *m, uint64_t bytes)
 {
@@ -227,7 +244,7 @@ fy_memory_evict(struct fy_memory *m, uint64_t bytes)
         for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
             struct fy_object *o = &m->objects[i];
             if (o->end != 0 && !o->owner &&
-                (!oldest || o->used < oldest->used)) {
+                (!oldest || goes_before(m, o, oldest))) {
                 oldest = o;
             }
         }
@@ -236,7 +253,7 @@ fy_memory_evict(struct fy_memory *m, uint64_t bytes)
         }
         freed += oldest->buffer_bytes;
         if (!oldest->was_kept) {
-            fy_object_back_off(m, oldest->start, oldest->end);
+            fy_object_back_off(m, oldest);
         }
         fy_object_drop(m, oldest, "other calls need the memory");
     }

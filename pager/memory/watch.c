@@ -25,7 +25,7 @@
 
 enum {
     USER_MODE_ONLY = 1, /* UFFD_USER_MODE_ONLY */
-    HIGH_FD = 900, /* away from numbers that the program counts on */
+    HIGH_FD = 900,      /* away from numbers that the program counts on */
     LISTING_BYTES = 2048,
     MAX_FDS = 512, /* more are not looked through */
     REGIONS = 128,
@@ -114,8 +114,8 @@ fy_pages_open(struct fy_pages *watch)
         errno = saved;
         return FY_ERR_UNSUPPORTED;
     }
-    int fd = move_up((int)syscall(SYS_userfaultfd,
-                                  O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY));
+    int fd = move_up(
+        (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY));
     if (fd >= 0 &&
         (watch->control(fd, UFFDIO_API, &api) != 0 ||
          !(api.features & WP_ASYNC) || !(api.features & WP_UNPOPULATED))) {

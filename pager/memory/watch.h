@@ -23,7 +23,7 @@ enum {
 };
 
 struct fy_pages {
-    int fd; /* userfaultfd; -1: not available */
+    int fd;      /* userfaultfd; -1: not available */
     bool wanted; /* to be opened with the first object */
     /* ioctl(2), exchanged by tests that inject failures. */
     int (*control)(int fd, unsigned long request, void *argument);

@@ -31,11 +31,10 @@ cuda_budget_tell(struct cuda_memory *m)
     bool idle = cuda_memory_is_idle(m);
     uint64_t spare = idle ? cuda_memory_spare(m) : 0;
     cuda_share_tell(m->share,
-                    &(struct cuda_share_state){.held_bytes = m->backed_bytes,
-                                               .spare_bytes =
-                                                   idle ? spare + m->mirror_bytes
-                                                        : 0,
-                                               .busy = !idle});
+                    &(struct cuda_share_state){
+                        .held_bytes = m->backed_bytes,
+                        .spare_bytes = idle ? spare + m->mirror_bytes : 0,
+                        .busy = !idle});
     if (m->asleep && (!idle || spare > 0)) {
         m->asleep = false;
         cuda_share_ask(m->share);
@@ -74,9 +73,10 @@ reclaim(struct cuda_device *device, bool idle, uint64_t fair_bytes)
 {
     struct cuda_memory *m = &device->memory;
     pthread_mutex_lock(&m->lock);
-    uint64_t bytes = idle                           ? UINT64_MAX
-                     : m->backed_bytes > fair_bytes ? m->backed_bytes - fair_bytes
-                                                    : 0;
+    uint64_t bytes = idle ? UINT64_MAX
+                     : m->backed_bytes > fair_bytes
+                         ? m->backed_bytes - fair_bytes
+                         : 0;
     bool has_some = m->mirror_bytes > 0 && bytes > 0;
     pthread_mutex_unlock(&m->lock);
     if (has_some) {
@@ -155,8 +155,8 @@ rest(struct cuda_device *device)
         }
     }
     pthread_mutex_lock(&m->lock);
-    m->asleep =
-        cuda_is_dead(device) || (cuda_memory_is_idle(m) && cuda_memory_spare(m) == 0);
+    m->asleep = cuda_is_dead(device) ||
+                (cuda_memory_is_idle(m) && cuda_memory_spare(m) == 0);
     bool asleep = m->asleep;
     pthread_mutex_unlock(&m->lock);
     return !asleep;
