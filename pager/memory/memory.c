@@ -16,9 +16,9 @@
 #include "common/debug.h"
 
 enum {
-    MOST_WASTED = 4, /* and the object is dropped: two uses more than of use, */
-    WASTED = 2,      /* but four whose pages */
-    LEFT_STALE = 1,  /* the last call could not make clean */
+    MOST_WASTED = 6, /* and the object is dropped: three uses more than of use, */
+    WASTED = 2,
+    CHEAP = 1, /* where no page was clean, or a result was not read: no copy in */
     UNWATCHED_HOLDS = 64, /* until the kernel is asked again */
 };
 
@@ -157,7 +157,9 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (is_new) {
         return true;
     }
-    o->wasted += !waste ? -WASTED : o->was_partial ? LEFT_STALE : WASTED;
+    o->wasted += !waste                          ? -WASTED
+                 : o->was_partial || !held->reads ? CHEAP
+                                                  : WASTED;
     o->wasted = o->wasted < -MOST_WASTED ? -MOST_WASTED : o->wasted;
     o->was_partial = false;
     o->was_kept = o->was_kept || (held->reads && !waste);

@@ -79,7 +79,7 @@ fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
         o->dead = true;
         return;
     }
-    fy_debug(MEMORY, "object of %llu bytes dropped: %s",
+    fy_debug(MEMORY, "object at %#lx of %llu bytes dropped: %s", o->start,
              (unsigned long long)(o->end - o->start), why);
     if (o->buffer) {
         keep(m, o, false);
@@ -210,7 +210,7 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
     keep(m, o, true);
     m->resident_bytes += bytes;
     *budget -= bytes;
-    fy_debug(MEMORY, "object of %llu bytes made, %s",
+    fy_debug(MEMORY, "object at %#lx of %llu bytes made, %s", lo,
              (unsigned long long)(hi - lo), watched ? "watched" : "compared");
     return o;
 }
