@@ -93,6 +93,10 @@ struct fy_held {
     bool dense;  /* has every byte of lo .. hi - 1 */
     bool placed; /* some tile lies in the mirror */
     bool missed; /* some tile does not */
+    /* Views of the schedule that have the row's bytes: the first one + 1 (0: none); others,
+     * too, which an algorithm keeps apart from it. */
+    uint32_t view;
+    bool parted;
 };
 
 struct fy_hold {

@@ -25,6 +25,12 @@ enum {
     MANY = 200,
 };
 
+void dgetrf_(const integer *m, const integer *n, double *a, const integer *lda,
+             integer *pivots, integer *info);
+void dgetri_(const integer *n, double *a, const integer *lda,
+             const integer *pivots, double *work, const integer *lwork,
+             integer *info);
+
 static double *a, *b, *c;
 
 static double *
@@ -368,6 +374,28 @@ many(void)
     printf("\n");
 }
 
+/* A matrix in whose place its inverse is computed, while it is read. */
+static void
+inverse(void)
+{
+    static integer pivots[N];
+    const integer n = N, room = COUNT;
+    integer info = 0;
+    for (int round = 0; round < 4; round++) {
+        memset(a, 0, BYTES);
+        for (int i = 0; i < N; i++) {
+            a[i * (N + 1)] = 1 << (i + round) % 5;
+        }
+        dgetrf_(&n, &n, a, &n, pivots, &info);
+        dgetri_(&n, a, &n, pivots, c, &room, &info);
+        double sum = 0;
+        for (int i = 0; i < COUNT; i++) {
+            sum += a[i];
+        }
+        printf("%d %g\n", info, sum);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -385,7 +413,8 @@ main(int argc, char **argv)
                  {"refs", refs},
                  {"protected", protected},
                  {"device", device},
-                 {"many", many}};
+                 {"many", many},
+                 {"inverse", inverse}};
 
     a = map();
     b = map();

@@ -45,7 +45,7 @@ SOURCES = {
     "plugins": ("plugins.c", ["-lblas", "-ldl"]),
     "resident": ("resident.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "watched": ("watched.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
-    "habits": ("habits.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "habits": ("habits.c", ["-D_GNU_SOURCE", "-llapack", "-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -204,10 +204,10 @@ def programs():
                       blas=one, ways=("resident", "compared", "auto"))
     for words in ("leader", "closed", "few 3", "few 5", "few 10", "few 100", "locked",
                   "space", "written", "raw-fork", "shared-child", "daemon", "refs",
-                  "protected", "device", "many"):
+                  "protected", "device", "many", "inverse"):
         yield Program("habits/" + words.replace(" ", "-"), ["habits", *words.split()],
                       blas=one, ways=("resident", "evicted", "compared", "auto"),
-                      expect=() if words[:3] == "few" else ("dgemm",))
+                      expect={"few": (), "inv": ("dgetri",)}.get(words[:3], ("dgemm",)))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))
