@@ -144,7 +144,8 @@ fresh(int n)
 {
     const size_t all = (size_t)n * (size_t)n;
     for (unsigned i = 0; i < STREAM_ROUNDS; i++) {
-        double *a = matrix(all, i), *b = matrix(all, i + 1), *c = malloc(all * 8);
+        double *a = matrix(all, i), *b = matrix(all, i + 1),
+               *c = malloc(all * 8);
         if (!c) {
             exit(1);
         }

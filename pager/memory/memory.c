@@ -16,9 +16,11 @@
 #include "common/debug.h"
 
 enum {
-    MOST_WASTED = 6, /* and the object is dropped: three uses more than of use, */
+    MOST_WASTED =
+        6, /* and the object is dropped: three uses more than of use, */
     WASTED = 2,
-    CHEAP = 1, /* where no page was clean, or a result was not read: no copy in */
+    CHEAP =
+        1, /* where no page was clean, or a result was not read: no copy in */
     UNWATCHED_HOLDS = 64, /* until the kernel is asked again */
 };
 
@@ -157,7 +159,7 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (is_new) {
         return true;
     }
-    o->wasted += !waste                          ? -WASTED
+    o->wasted += !waste                           ? -WASTED
                  : o->was_partial || !held->reads ? CHEAP
                                                   : WASTED;
     o->wasted = o->wasted < -MOST_WASTED ? -MOST_WASTED : o->wasted;

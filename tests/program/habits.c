@@ -309,9 +309,9 @@ refs(void)
         a[600 * i]++;
         say("cleared");
     }
-    static const int advice[] = {20 /* MADV_COLD */, 21 /* MADV_PAGEOUT */,
-                                 MADV_MERGEABLE, MADV_DONTFORK,
-                                 23 /* MADV_POPULATE_WRITE */, MADV_FREE};
+    static const int advice[] = {
+        20 /* MADV_COLD */, 21 /* MADV_PAGEOUT */,        MADV_MERGEABLE,
+        MADV_DONTFORK,      23 /* MADV_POPULATE_WRITE */, MADV_FREE};
     for (unsigned i = 0; i < sizeof advice / sizeof *advice; i++) {
         int done = madvise(a, BYTES, advice[i]);
         if (advice[i] == MADV_FREE) {
@@ -323,8 +323,7 @@ refs(void)
     }
 }
 
-static void
-protected(void)
+static void protected(void)
 {
     say("before");
     (void)mprotect(a, BYTES, PROT_READ);

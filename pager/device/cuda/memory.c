@@ -406,8 +406,8 @@ cuda_memory_is_surplus(struct cuda_device *device)
 {
     struct cuda_memory *m = &device->memory;
     pthread_mutex_lock(&m->lock);
-    bool surplus =
-        cuda_memory_is_idle(m) && m->chunks && m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
+    bool surplus = cuda_memory_is_idle(m) && m->chunks &&
+                   m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
     pthread_mutex_unlock(&m->lock);
     return surplus && cuda_users_any();
 }
