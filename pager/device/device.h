@@ -236,7 +236,7 @@ struct fy_device_ops {
 struct fy_device {
     const struct fy_device_ops *ops;
     /* Frees kept allocations that no call uses, until so many bytes are free. Set before
-     * the first keep(), called by the device's threads without its locks. */
+     * the first keep(), called by the device's threads without locks of the device. */
     void (*reclaim)(void *of, uint64_t bytes);
     void *reclaim_of;
 };

@@ -305,7 +305,8 @@ useful_bytes(const struct fy_bound *bound)
     return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
 }
 
-/* Memory in which the call is one piece: mirrors of others are not worth as much. */
+/* Returns the memory with which the call needs no chunks: for that mirrors of others are
+ * evicted. */
 static uint64_t
 needed_bytes(const struct fy_bound *bound, uint64_t resident)
 {
@@ -346,7 +347,7 @@ give_up_mirrors(void)
 }
 
 /* Makes or finds objects for the operands. New mirrors get at most half of the lease, or
- * what the operands need, and none of it if those do not fit: then each byte saves traffic
+ * the operands' need, and none of it if those do not fit: then each byte saves traffic
  * of this call. */
 static void
 hold_operands(const struct offload *offload, struct fy_lease *lease,

@@ -18,8 +18,8 @@ fits_mirror(const struct fy_replica *r)
     return !r->scratch;
 }
 
-/* Finds rows that are a result, and several matrices of an algorithm: it reads the old one
- * while it writes the new one. */
+/* Finds rows that an algorithm uses as several matrices: it reads an old matrix while it
+ * writes another in the same memory. */
 static void
 find_parted(const struct fy_replica_table *table, const struct fy_schedule *s)
 {

@@ -93,8 +93,8 @@ struct fy_held {
     bool dense;  /* has every byte of lo .. hi - 1 */
     bool placed; /* some tile lies in the mirror */
     bool missed; /* some tile does not */
-    /* Views of the schedule that have the row's bytes: the first one + 1 (0: none); others,
-     * too, which an algorithm keeps apart from it. */
+    /* Number + 1 of a view of the schedule that has the row's bytes (0: none); other views
+     * have them, too, and a tile of each has other content. */
     uint32_t view;
     bool parted;
 };
@@ -152,7 +152,7 @@ struct fy_memory_guess fy_memory_expect(const struct fy_memory *memory,
 void fy_memory_compare(struct fy_memory *memory, bool pays);
 
 /* Has the objects of the views evicted later than others. Returns the bytes of the views
- * that have one. */
+ * that have objects. */
 uint64_t fy_memory_want(struct fy_memory *memory, const struct fy_view *views,
                         unsigned n);
 /* Frees mirrors that no call uses until `bytes' were freed or none is left: first those

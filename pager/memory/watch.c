@@ -355,6 +355,11 @@ fy_pages_rival(const struct fy_pages *watch)
                            sizeof(target) - 1);
         target[got > 0 ? got : 0] = '\0';
         found = ++count > MAX_FDS ? FY_PAGES_PINNED : rival_of(target);
+        /* A read in the background (libaio, another thread) pins the pages. */
+        long flags = syscall(SYS_fcntl, atoi(entry->d_name), F_GETFL);
+        if (!found && flags >= 0 && (flags & O_DIRECT)) {
+            found = FY_PAGES_PINNED;
+        }
     }
     if (folder >= 0) {
         close_fd(folder);
