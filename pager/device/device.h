@@ -149,6 +149,17 @@ struct fy_device_ops {
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
     void (*free)(struct fy_device *device, uint64_t address);
     /*
+     * Says that an allocation is kept between calls, or is no more: `reclaim' of struct
+     * fy_device frees it when other processes need the memory. Unset: the device has no
+     * other users.
+     */
+    void (*keep)(struct fy_device *device, uint64_t address, bool kept);
+    /*
+     * Returns true if the program uses such a device itself: it wants the memory, and the
+     * device may write host memory unseen. Unset: it does not. Any thread.
+     */
+    bool (*is_shared)(void);
+    /*
      * Returns memory without an owner to the machine. `threads': ends those that wait for
      * work, if they can be ended; others start when there is some. Unset: there is
      * nothing of either.
@@ -224,6 +235,10 @@ struct fy_device_ops {
 
 struct fy_device {
     const struct fy_device_ops *ops;
+    /* Frees kept allocations that no call uses, until so many bytes are free. Set before
+     * the first keep(), called by the device's threads without locks of the device. */
+    void (*reclaim)(void *of, uint64_t bytes);
+    void *reclaim_of;
 };
 
 extern const struct fy_device_ops fy_device_host;

@@ -9,6 +9,7 @@ EXTRA_DIST += tests/program/faults.c
 EXTRA_DIST += tests/program/floating.c
 EXTRA_DIST += tests/program/forks.c
 EXTRA_DIST += tests/program/kinds.h
+EXTRA_DIST += tests/program/habits.c
 EXTRA_DIST += tests/program/last.c
 EXTRA_DIST += tests/program/lockcheck.c
 EXTRA_DIST += tests/program/locks.c

@@ -48,6 +48,7 @@ SOURCES = {
     "watched": ("watched.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "mirrored": ("mirrored.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "racing": ("racing.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "habits": ("habits.c", ["-D_GNU_SOURCE", "-llapack", "-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -211,6 +212,12 @@ def programs():
             yield Program("racing/%s-%s" % (mode, threads),
                           ["racing", mode, "200" if chosen.EDIT else "2000", threads],
                           blas=one, ways=("resident", "compared"), timeout=300)
+    for words in ("leader", "closed", "few 3", "few 5", "few 10", "few 100", "locked",
+                  "space", "written", "raw-fork", "shared-child", "daemon", "refs",
+                  "protected", "device", "many", "inverse"):
+        yield Program("habits/" + words.replace(" ", "-"), ["habits", *words.split()],
+                      blas=one, ways=("resident", "evicted", "compared", "auto"),
+                      expect={"few": (), "inv": ("dgetri",)}.get(words[:3], ("dgemm",)))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))

@@ -509,7 +509,7 @@ START_TEST(test_rates_are_forgotten)
             ck_assert_int_eq(fy_pool_start(&pool, fy_device_find("cuda"), 0),
                              0);
             ck_assert_int_eq(
-                fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease),
+                fy_pool_take(&pool, 1 << 20, 1 << 20, INFINITY, note, &lease),
                 FY_REASON_NONE);
             fy_choice_measure(&chooser, &lease, NULL);
             bool measured = cuda_count("cublasDgemm_v2") > 0;
@@ -569,8 +569,9 @@ START_TEST(test_first_use_is_no_rate)
     struct fy_lease lease;
     (void)setenv("FAKECUDA_DELAY", "0", 1);
     ck_assert_int_eq(fy_pool_start(&pool, fy_device_find("cuda"), 0), 0);
-    ck_assert_int_eq(fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease),
-                     FY_REASON_NONE);
+    ck_assert_int_eq(
+        fy_pool_take(&pool, 1 << 20, 1 << 20, INFINITY, note, &lease),
+        FY_REASON_NONE);
     fy_rates_default("cuda", &cold);
     warm = cold;
     goes_by_operations = true;
@@ -615,8 +616,9 @@ START_TEST(test_rates_and_a_limit)
     (void)snprintf(pattern, sizeof(pattern), "%s/*", folder);
     fy_choice_start(&chooser, &settings, "cuda");
     ck_assert_int_eq(fy_pool_start(&pool, fy_device_find("cuda"), 0), 0);
-    ck_assert_int_eq(fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease),
-                     FY_REASON_NONE);
+    ck_assert_int_eq(
+        fy_pool_take(&pool, 1 << 20, 1 << 20, INFINITY, note, &lease),
+        FY_REASON_NONE);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     none = before;
     none.rlim_cur = 0;
