@@ -23,8 +23,6 @@ enum {
 /* As in plan/search.c, less: products of square blocks are what BLAS is best at. */
 static const double STEP_BYTES = 3 * 1024;
 static const double TOUCH_WEIGHT = 1.0 / 1600;
-/* A share of traffic beside time, as there. */
-static const double TRAFFIC_SHARE = 0.1;
 
 struct size {
     int64_t side, depth; /* of blocks; depth: along the summed dimension */
@@ -216,8 +214,7 @@ rate(struct fy_algo *algo, struct size *size)
         touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
     }
     if (status == FY_OK && options->overlap_bytes > 0) {
-        size->cost = time.end + TRAFFIC_SHARE * ((double)traffic.bytes_in +
-                                                 (double)traffic.bytes_out);
+        size->cost = time.cost;
     } else if (status == FY_OK) {
         size->cost = (double)traffic.bytes_in + (double)traffic.bytes_out +
                      algo->trace_steps * STEP_BYTES + touched * TOUCH_WEIGHT;

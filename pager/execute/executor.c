@@ -28,7 +28,8 @@ enum {
 /* A buffer whose replica is gone, until the last operation on it has run. */
 struct retired {
     uint64_t buffer;
-    uint8_t lane; /* index of the lane to wait for */
+    uint8_t lane;  /* index of the lane to wait for */
+    uint32_t step; /* that used it last */
     uint64_t turn;
 };
 
@@ -128,34 +129,42 @@ retire(struct fy_executor *x, struct fy_replica *r, int lane, uint64_t turn)
         x->retired_capacity = capacity;
     }
     x->retired[x->retired_end++] =
-        (struct retired){r->buffer, (uint8_t)lane, turn};
+        (struct retired){r->buffer, (uint8_t)lane, r->pinned_by, turn};
     resident_remove(x, r);
     r->buffer = 0;
     r->state = FY_REPLICA_HOST;
     return 0;
 }
 
-/* Frees the buffers whose turn has come; waits for the oldest if told to. */
-static int
-reap(struct fy_executor *x, bool wait)
+/* Frees the oldest buffers whose turn has come. */
+static void
+reap(struct fy_executor *x)
 {
     while (x->retired_first < x->retired_end) {
-        struct retired *oldest = &x->retired[x->retired_first];
-        struct fy_lane *lane = &x->lanes[oldest->lane];
-        if (oldest->turn > lane->completed) {
-            if (!wait) {
-                return 0;
-            }
-            int status = fy_lane_wait(lane, oldest->turn);
-            if (status != 0) {
-                return status;
-            }
+        const struct retired *oldest = &x->retired[x->retired_first];
+        if (oldest->turn > x->lanes[oldest->lane].completed) {
+            return;
         }
-        wait = false;
         x->ops->free(x->device, oldest->buffer);
         x->retired_first++;
     }
     x->retired_first = x->retired_end = 0;
+}
+
+/* Waits for the turn of a buffer, and frees it and those whose turn has come. */
+static int
+reap_at(struct fy_executor *x, size_t at)
+{
+    const struct retired one = x->retired[at];
+    int status = fy_lane_wait(&x->lanes[one.lane], one.turn);
+    if (status != 0) {
+        return status;
+    }
+    memmove(&x->retired[x->retired_first + 1], &x->retired[x->retired_first],
+            (at - x->retired_first) * sizeof one);
+    x->retired_first++;
+    x->ops->free(x->device, one.buffer);
+    reap(x);
     return 0;
 }
 
@@ -216,27 +225,72 @@ goes_before(const struct fy_replica *r, const struct fy_replica *best)
 
 /*
  * Belady: the one used last in the future, the clean one of two alike; of those whose
- * kernels are over, as far as plan/traffic.c would choose so.
+ * kernels are over, as far as plan/traffic.c would choose so. Where the schedule gives
+ * up, of others the one whose kernel was first.
  */
 static struct fy_replica *
-victim(const struct fy_executor *x, uint32_t step)
+victim(const struct fy_executor *x, uint32_t step, bool *has_rested)
 {
+    const bool gives_up = x->schedule->gives_up;
     const uint32_t lag = x->schedule->overlaps ? FY_SCHEDULE_LAG : 0;
     struct fy_replica *best = NULL, *rested = NULL;
     for (struct fy_replica *r = x->resident; r; r = r->after) {
         if (r->pinned_by == step + 1) {
             continue;
         }
-        if (goes_before(r, best)) {
+        if (gives_up ? !best || r->pinned_by < best->pinned_by
+                     : goes_before(r, best)) {
             best = r;
         }
         if ((r->next_use == FY_NIL ||
-             (r->pinned_by + lag < step + 1 && r->next_use > step + 2 * lag)) &&
+             (r->pinned_by + lag < step + 1 &&
+              (gives_up || r->next_use > step + 2 * lag))) &&
             goes_before(r, rested)) {
             rested = r;
         }
     }
+    *has_rested = rested;
     return rested ? rested : best;
+}
+
+/* Returns true if the schedule waits for a retired buffer rather than giving up tiles. */
+static bool
+is_due(const struct fy_executor *x, const struct retired *one, uint32_t step)
+{
+    const bool leaves = one->lane == FY_STREAM_COPY_OUT;
+    return !x->schedule->gives_up ||
+           one->step + FY_SCHEDULE_LAG * (leaves ? 2 : 1) < step + 1;
+}
+
+/* Waits for room: of the oldest retired buffer that is due; else of a tile that is given up,
+ * or of the buffer that was used before it. FY_ERR_NOFIT: there is neither. */
+static int
+make_room(struct fy_executor *x, uint32_t step)
+{
+    size_t at = x->retired_first;
+    while (at < x->retired_end && !is_due(x, &x->retired[at], step)) {
+        at++;
+    }
+    if (at < x->retired_end) {
+        return reap_at(x, at);
+    }
+    bool has_rested;
+    struct fy_replica *r = victim(x, step, &has_rested);
+    const bool some = x->retired_first < x->retired_end;
+    at = x->retired_first;
+    if (!r && !some) {
+        return FY_ERR_NOFIT;
+    }
+    if (r && (!some || has_rested || r->pinned_by < x->retired[at].step)) {
+        fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
+                 (unsigned long long)r->buffer_bytes, r->key.view);
+        int status = drop(x, r);
+        if (status != 0) {
+            return status;
+        }
+        at = x->retired_end - 1;
+    }
+    return reap_at(x, at);
 }
 
 /*
@@ -256,23 +310,9 @@ give_buffer(struct fy_executor *x, struct fy_replica *r, uint32_t step)
             resident_add(x, r);
             return 0;
         }
-        if (status != FY_ERR_NOFIT) {
-            return status;
+        if (status == FY_ERR_NOFIT) {
+            status = make_room(x, step);
         }
-        if (x->retired_first == x->retired_end) {
-            struct fy_replica *evicted = victim(x, step);
-            if (!evicted) {
-                return FY_ERR_NOFIT;
-            }
-            fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
-                     (unsigned long long)evicted->buffer_bytes,
-                     evicted->key.view);
-            status = drop(x, evicted);
-            if (status != 0) {
-                return status;
-            }
-        }
-        status = reap(x, true);
         if (status != 0) {
             return status;
         }
@@ -312,7 +352,7 @@ repack(struct fy_executor *x, uint32_t index)
         }
     }
     while (x->retired_first < x->retired_end) {
-        int status = reap(x, true);
+        int status = reap_at(x, x->retired_first);
         if (status != 0) {
             return status;
         }
@@ -404,10 +444,8 @@ stage(struct fy_executor *x, uint32_t index)
     for (unsigned k = 0; k < step->ntiles; k++) {
         x->table.uses[step->tiles + k].replica->pinned_by = index + 1;
     }
-    status = reap(x, false);
-    if (status == 0) {
-        status = give_buffers(x, index);
-    }
+    reap(x);
+    status = give_buffers(x, index);
     if (status == FY_ERR_NOFIT) {
         status = repack(x, index);
     }

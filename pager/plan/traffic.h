@@ -34,6 +34,10 @@ struct fy_access_trace {
 struct fy_trace_time {
     double kernels; /* of a step, with its start */
     double end;
+    /* By which plans are compared: the end, and a share of the traffic, for others use
+     * the link, too, and guesses are wrong. */
+    double cost;
+    bool gives_up; /* the schedule's: the better one */
 };
 
 /* `time' may be NULL: nothing overlaps. FY_ERR_NOFIT when a step's tiles exceed the budget; FY_ERR_NOMEM. */
