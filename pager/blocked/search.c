@@ -204,8 +204,8 @@ rate(struct fy_algo *algo, struct size *size)
         status = make_steps(algo);
     }
     if (status == FY_OK) {
-        time.kernels = options->kernel_bytes / algo->trace_steps +
-                       (double)options->overlap_bytes / STEP_SHARE;
+        time.kernels = options->kernel_bytes;
+        time.start = (double)options->overlap_bytes / STEP_SHARE;
         status =
             fy_trace_run(&trace, options->budget_bytes,
                          options->overlap_bytes > 0 ? &time : NULL, &traffic);

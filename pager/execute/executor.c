@@ -199,21 +199,38 @@ is_dirty(const struct fy_replica *r)
     return r->state == FY_REPLICA_DEVICE && !r->scratch;
 }
 
+/* Retires a replica that is not dirty, after its last kernel and copy out. */
+static int
+retire_clean(struct fy_executor *x, struct fy_replica *r)
+{
+    struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    int status = 0;
+    if (r->out_turn <= out->completed) {
+        return retire(x, r, FY_STREAM_COMPUTE, r->used_turn);
+    }
+    if (r->used_turn > out->awaited[FY_STREAM_COMPUTE] ||
+        r->out_turn < out->marked) {
+        status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
+        if (status == 0) {
+            status = fy_lane_mark(out, &r->out_turn);
+        }
+    }
+    return status != 0 ? status
+                       : retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
+}
+
 /* Takes a replica off the device; its buffer is freed when reaped. */
 static int
 drop(struct fy_executor *x, struct fy_replica *r)
 {
-    if (!is_dirty(r)) {
-        return retire(x, r, FY_STREAM_COMPUTE, r->used_turn);
+    int status = 0;
+    if (is_dirty(r)) {
+        status = write_back(x, r);
+        if (status == 0) {
+            status = fy_lane_mark(&x->lanes[FY_STREAM_COPY_OUT], &r->out_turn);
+        }
     }
-    int status = write_back(x, r);
-    if (status == 0) {
-        status = fy_lane_mark(&x->lanes[FY_STREAM_COPY_OUT], &r->out_turn);
-    }
-    if (status == 0) {
-        status = retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
-    }
-    return status;
+    return status != 0 ? status : retire_clean(x, r);
 }
 
 static bool
@@ -475,7 +492,8 @@ compute(struct fy_executor *x, uint32_t index, uint64_t *turn)
     return fy_lane_mark(lane, turn);
 }
 
-/* Marks what the step wrote, and lets go of what no later step uses. */
+/* Marks what the step wrote, copies out what no later step writes, and lets go of what
+ * no later step uses. */
 static int
 settle(struct fy_executor *x, uint32_t index, uint64_t turn)
 {
@@ -483,7 +501,7 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
     const struct fy_use *uses = x->table.uses + step->tiles;
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
     bool wrote_back = false;
-    uint64_t out_turn = 0;
+    uint64_t out_turn;
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
         r->used_turn = turn;
@@ -494,14 +512,14 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
     }
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
-        if (r->next_use != FY_NIL || !is_dirty(r)) {
-            continue;
+        if (uses[k].final && is_dirty(r)) {
+            int status = write_back(x, r);
+            if (status != 0) {
+                return status;
+            }
+            r->out_turn = out->marked + 1;
+            wrote_back = true;
         }
-        int status = write_back(x, r);
-        if (status != 0) {
-            return status;
-        }
-        r->leaving = wrote_back = true;
     }
     if (wrote_back) {
         int status = fy_lane_mark(out, &out_turn);
@@ -514,8 +532,7 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
         if (r->next_use != FY_NIL || r->buffer == 0 || r->mirrored) {
             continue;
         }
-        int status = r->leaving ? retire(x, r, FY_STREAM_COPY_OUT, out_turn)
-                                : retire(x, r, FY_STREAM_COMPUTE, turn);
+        int status = retire_clean(x, r);
         if (status != 0) {
             return status;
         }

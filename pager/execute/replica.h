@@ -38,7 +38,7 @@ struct fy_replica {
     bool scratch;       /* never copied either way */
     bool used, written; /* by any step */
     bool old_matters;   /* the call may read its old host content */
-    bool leaving;       /* written back after its last use */
+    bool rewritten;     /* by a later step, while uses are linked */
     bool loaded;        /* has been copied in */
     bool logged;        /* which is in the undo log, at undo_at */
     uint32_t first_use; /* step */
@@ -54,6 +54,7 @@ struct fy_replica {
 struct fy_use {
     struct fy_replica *replica;
     uint32_t next; /* the next step that uses the replica, or FY_NIL */
+    bool final;    /* no later step writes it */
 };
 
 struct fy_replica_table {

@@ -395,9 +395,8 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
             touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
         }
         double memory = touched * DEVICE_WEIGHT;
-        time.kernels = (search->kernels > memory ? search->kernels : memory) /
-                           (double)steps +
-                       search->step_bytes;
+        time.kernels = search->kernels > memory ? search->kernels : memory;
+        time.start = search->step_bytes;
         status = fy_trace_run(&trace, search->room,
                               search->step_bytes > 0 ? &time : NULL, &traffic);
     }

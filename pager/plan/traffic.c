@@ -32,7 +32,8 @@ struct heap {
 struct state {
     uint32_t next, last; /* steps of the next use, or NEVER, and of the last */
     bool resident, dirty, leaves;
-    double ready, idle; /* times: copied in; the last use ends */
+    /* Times: copied in; the last use ends; copied out. */
+    double ready, idle, gone;
 };
 
 static int
@@ -107,7 +108,7 @@ copy_out(struct cache *cache, uint32_t tile)
 
     cache->out += bytes;
     cache->out_end = later(cache->out_end, state->idle) + (double)bytes;
-    state->idle = cache->out_end;
+    state->idle = state->gone = cache->out_end;
     state->dirty = false;
     state->leaves = true;
 }
@@ -191,20 +192,27 @@ make_room(struct cache *cache, uint64_t bytes, uint32_t step, double *free_at)
     return FY_OK;
 }
 
-/* next[i]: the step after its own in which row i's tile is used again. */
-static uint32_t *
+struct future {
+    uint32_t step; /* after its own in which a row's tile is used again, or NEVER */
+    bool final;    /* none writes it again */
+};
+
+static struct future *
 next_uses(const struct fy_access_trace *trace)
 {
-    uint32_t *next = malloc(sizeof(*next) * (trace->naccesses + 1));
-    uint32_t *seen = malloc(sizeof(*seen) * (trace->ntiles + 1));
+    struct future *next = malloc(sizeof(*next) * (trace->naccesses + 1));
+    struct future *seen = malloc(sizeof(*seen) * (trace->ntiles + 1));
 
     if (next && seen) {
         for (uint32_t t = 0; t < trace->ntiles; t++) {
-            seen[t] = NEVER;
+            seen[t] = (struct future){NEVER, true};
         }
         for (uint32_t i = trace->naccesses; i-- > 0;) {
-            next[i] = seen[trace->accesses[i].tile];
-            seen[trace->accesses[i].tile] = trace->accesses[i].step;
+            const struct fy_trace_access *row = &trace->accesses[i];
+            struct future *of = &seen[row->tile];
+            next[i] = *of;
+            of->step = row->step;
+            of->final = of->final && !(row->access & FY_ACCESS_OUT);
         }
     } else {
         free(next);
@@ -215,7 +223,7 @@ next_uses(const struct fy_access_trace *trace)
 }
 
 static int
-run_step(struct cache *cache, const uint32_t *next, uint32_t first,
+run_step(struct cache *cache, const struct future *next, uint32_t first,
          uint32_t end, double kernels)
 {
     const struct fy_trace_access *rows = cache->trace->accesses;
@@ -253,13 +261,13 @@ run_step(struct cache *cache, const uint32_t *next, uint32_t first,
     cache->step_end = start + kernels;
     for (uint32_t i = first; i < end; i++) {
         struct state *state = &cache->states[rows[i].tile];
-        state->next = next[i];
+        state->next = next[i].step;
         state->last = step;
-        state->idle = cache->step_end;
-        if (state->dirty && next[i] == NEVER) {
+        state->idle = later(cache->step_end, state->gone);
+        if (state->dirty && next[i].final) {
             copy_out(cache, rows[i].tile);
         }
-        status = heap_push(&cache->heap, next[i], rows[i].tile);
+        status = heap_push(&cache->heap, next[i].step, rows[i].tile);
         if (status) {
             return status;
         }
@@ -275,10 +283,18 @@ run_once(const struct fy_access_trace *trace, uint64_t budget_bytes,
                           .budget = budget_bytes,
                           .lag = time ? FY_SCHEDULE_LAG : 0,
                           .gives_up = time && time->gives_up};
-    uint32_t *next = next_uses(trace);
+    struct future *next = next_uses(trace);
     uint32_t steps = 0;
     int status = FY_OK;
 
+    double works = 0;
+
+    for (uint32_t i = 0; i < trace->naccesses; i++) {
+        if (i == 0 || trace->accesses[i].step != trace->accesses[i - 1].step) {
+            works += (double)trace->accesses[i].work;
+            steps++;
+        }
+    }
     cache.states = calloc(trace->ntiles + 1, sizeof(*cache.states));
     if (!next || !cache.states) {
         status = FY_ERR_NOMEM;
@@ -289,8 +305,10 @@ run_once(const struct fy_access_trace *trace, uint64_t budget_bytes,
                trace->accesses[end].step == trace->accesses[i].step) {
             end++;
         }
-        status = run_step(&cache, next, i, end, time ? time->kernels : 0);
-        steps++;
+        double share = works > 0 ? (double)trace->accesses[i].work / works
+                                 : 1 / (double)steps;
+        status = run_step(&cache, next, i, end,
+                          time ? time->kernels * share + time->start : 0);
         i = end;
     }
     if (status == FY_OK) {
@@ -356,14 +374,15 @@ fy_planner_traffic(struct fy_planner *planner)
                                        .device_bytes = fy_tile_device_bytes(
                                            &schedule->views[tile->view], tile)};
             trace.accesses[trace.naccesses++] = (struct fy_trace_access){
-                .step = s, .tile = r->number, .access = tile->access};
+                .step = s,
+                .tile = r->number,
+                .access = tile->access,
+                .work = (float)planner->variants[step->tag]->work};
         }
     }
     if (status == FY_OK) {
-        if (schedule->nsteps > 0) {
-            time.kernels = options->kernel_bytes / schedule->nsteps +
-                           (double)options->overlap_bytes / STEP_SHARE;
-        }
+        time.kernels = options->kernel_bytes;
+        time.start = (double)options->overlap_bytes / STEP_SHARE;
         status = fy_trace_run(&trace, planner->options.budget_bytes,
                               schedule->overlaps ? &time : NULL,
                               &planner->plan.predicted);
