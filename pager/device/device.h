@@ -22,7 +22,8 @@ struct fy_stream; /* operations on one stream run in order */
 struct fy_event;
 enum fy_direction {
     FY_TO_DEVICE,
-    FY_TO_HOST
+    FY_TO_HOST,
+    FY_TO_LOG, /* of old elements: `device' is an address of this process */
 };
 
 /*
@@ -35,6 +36,7 @@ struct fy_copy {
     struct fy_view view;                        /* on the host's side */
     uint64_t device;                            /* element (0, 0, ..) */
     int64_t device_stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
+    bool *saved; /* FY_TO_LOG: set when all of it has been copied */
 };
 
 enum fy_transform_kind {
@@ -119,7 +121,8 @@ struct fy_launch {
 enum fy_stream_kind {
     FY_STREAM_COPY_IN,
     FY_STREAM_COMPUTE,
-    FY_STREAM_COPY_OUT
+    FY_STREAM_COPY_OUT,
+    FY_STREAM_SAVE, /* copies to the undo log */
 };
 
 /* Every int result is 0 or a negative FY_ERR_*; error_text() then says more. */

@@ -56,7 +56,6 @@ fy_executor_new(struct fy_device *device, struct fy_executor **out)
         return FY_ERR_NOMEM;
     }
     x->device = device;
-    x->undo.device = device;
     x->ops = device->ops;
     for (int i = 0; i < FY_LANES; i++) {
         int status = fy_lane_init(&x->lanes[i], device, (enum fy_stream_kind)i);
@@ -168,16 +167,24 @@ reap_at(struct fy_executor *x, size_t at)
     return 0;
 }
 
-/* Enqueues the write-back of a dirty replica, its old content saved first. */
+/* Enqueues the write-back of a dirty replica, its old content saved before. */
 static int
 write_back(struct fy_executor *x, struct fy_replica *r)
 {
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    struct fy_lane *save = &x->lanes[FY_STREAM_SAVE];
+    struct fy_copy old;
+    uint64_t turn;
     int status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
-    if (status != 0) {
-        return status;
+    if (status == 0 && fy_undo_copy(&x->undo, r, &old)) {
+        status = x->ops->copy(save->stream, &old);
+        if (status == 0) {
+            status = fy_lane_mark(save, &turn);
+        }
+        if (status == 0) {
+            status = fy_lane_after(out, save, turn);
+        }
     }
-    status = fy_undo_save(&x->undo, r);
     if (status != 0) {
         return status;
     }
@@ -545,7 +552,8 @@ static int
 finish(struct fy_executor *x, int status)
 {
     static const enum fy_stream_kind order[] = {
-        FY_STREAM_COMPUTE, FY_STREAM_COPY_IN, FY_STREAM_COPY_OUT};
+        FY_STREAM_COMPUTE, FY_STREAM_COPY_IN, FY_STREAM_SAVE,
+        FY_STREAM_COPY_OUT};
     for (int i = 0; i < FY_LANES; i++) {
         int drained = fy_lane_drain(&x->lanes[order[i]]);
         if (status == 0) {

@@ -40,7 +40,8 @@ struct fy_replica {
     bool old_matters;   /* the call may read its old host content */
     bool rewritten;     /* by a later step, while uses are linked */
     bool loaded;        /* has been copied in */
-    bool logged;        /* which is in the undo log, at undo_at */
+    bool saves;         /* its old content is asked for: */
+    bool logged;        /* it is in the undo log, at undo_at */
     uint32_t first_use; /* step */
     uint32_t next_use;  /* step, or FY_NIL */
     uint32_t pinned_by; /* step + 1 that it must stay for */

@@ -89,7 +89,7 @@ struct cache {
     uint64_t used, budget;
     uint64_t in, out;
     uint32_t lag;
-    bool gives_up;
+    bool gives_up, evicts;
     double in_end, step_end, out_end; /* of the three lanes so far */
 };
 
@@ -186,6 +186,7 @@ make_room(struct cache *cache, uint64_t bytes, uint32_t step, double *free_at)
             copy_out(cache, tile);
         }
         state->resident = false;
+        cache->evicts = cache->evicts || state->next != NEVER;
         cache->used -= cache->trace->tiles[tile].device_bytes;
         *free_at = later(*free_at, state->idle);
     }
@@ -316,6 +317,7 @@ run_once(const struct fy_access_trace *trace, uint64_t budget_bytes,
             .bytes_in = cache.in, .bytes_out = cache.out, .chunks = steps};
         if (time) {
             time->end = later(cache.step_end, cache.out_end);
+            time->evicts = cache.evicts;
             time->cost = time->end +
                          TRAFFIC_SHARE * ((double)cache.in + (double)cache.out);
         }
@@ -338,9 +340,10 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
     time->gives_up = false;
     other.gives_up = true;
     int status = run_once(trace, budget_bytes, time, out);
-    if (status == FY_OK) {
-        status = run_once(trace, budget_bytes, &other, &others);
+    if (status != FY_OK || !time->evicts) {
+        return status;
     }
+    status = run_once(trace, budget_bytes, &other, &others);
     if (status == FY_OK && other.cost < time->cost) {
         *time = other;
         *out = others;

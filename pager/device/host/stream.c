@@ -73,7 +73,9 @@ execute(struct fy_stream *s, struct fy_work *work)
     if (work->kind == FY_WORK_LAUNCH) {
         fy_call_run(work->u.launch);
     } else {
-        status = fy_copy_run_host(&work->u.copy);
+        status = work->u.copy.direction == FY_TO_LOG
+                     ? fy_copy_save(&work->u.copy, NULL)
+                     : fy_copy_run_host(&work->u.copy);
     }
     if (status != 0) {
         (void)host_error(device, status, "an operand cannot be accessed");
