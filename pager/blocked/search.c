@@ -23,6 +23,8 @@ enum {
 /* As in plan/search.c, less: products of square blocks are what BLAS is best at. */
 static const double STEP_BYTES = 3 * 1024;
 static const double TOUCH_WEIGHT = 1.0 / 1600;
+/* A share of traffic beside time, as in plan/traffic.c. */
+static const double TRAFFIC_SHARE = 0.1;
 
 struct size {
     int64_t side, depth; /* of blocks; depth: along the summed dimension */
@@ -399,8 +401,10 @@ fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count)
             return status;
         }
         const struct fy_traffic *t = &algo->planner->plan.predicted;
-        const double cost = (double)t->bytes_in + (double)t->bytes_out +
-                            8192.0 * (double)t->chunks;
+        const double end = algo->planner->plan.end_bytes;
+        const double bytes = (double)t->bytes_in + (double)t->bytes_out;
+        const double cost = end > 0 ? end + TRAFFIC_SHARE * bytes
+                                    : bytes + 8192.0 * (double)t->chunks;
         if (status == FY_OK && (best == 0 || cost < best_cost)) {
             best = tried;
             best_cost = cost;

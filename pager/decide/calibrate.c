@@ -22,7 +22,7 @@ enum {
     COPY_BYTES = 32 << 20,
     LINK_BYTES = 64 << 20, /* as much as the tools' buffer */
     LINK_PASSES = 4,
-    ROUNDS = 3,            /* the best counts: others had the machine */
+    ROUNDS = 3, /* the best counts: others had the machine */
     GEMM_ORDER = 512,
     GEMM_SMALL = 192, /* first: some libraries take long for more */
     GEMM_LARGE = 768,
@@ -172,8 +172,8 @@ run_tiles(struct fy_executor *executor, const struct fy_device_ops *ops,
 
     for (uint32_t i = 0; tiles && rows && i < steps; i++) {
         tiles[i] = (struct fy_tile){.access = access, .naxes = 1};
-        tiles[i].n[0] = again ? (int64_t)bytes / 8 - steps
-                              : (int64_t)bytes / 8 / steps;
+        tiles[i].n[0] =
+            again ? (int64_t)bytes / 8 - steps : (int64_t)bytes / 8 / steps;
         tiles[i].lo[0] = again ? i : tiles[i].n[0] * i;
         tiles[i].device_stride[0] = 1;
         rows[i] = (struct fy_step){.tiles = i, .ntiles = 1};
@@ -506,7 +506,8 @@ measure_link(struct fy_executor *executor, struct fy_device *device, bool quick,
             run_tiles(executor, ops, memory, bytes, 1, FY_ACCESS_IN, true);
         const double passes = run_tiles(executor, ops, memory, bytes,
                                         1 + LINK_PASSES, FY_ACCESS_IN, true);
-        const double lasting = LINK_PASSES * (double)bytes / (passes - one_pass);
+        const double lasting =
+            LINK_PASSES * (double)bytes / (passes - one_pass);
         if (one_pass > 0 && passes > one_pass && lasting > in) {
             out *= lasting / in;
             in = lasting;

@@ -46,6 +46,8 @@ struct fy_executor {
     const struct fy_schedule *schedule;
     struct fy_traffic traffic;
     uint64_t *addresses;
+    uint64_t saves, saves_marked,
+        saves_turn; /* of old content; of them marked */
 };
 
 int
@@ -167,23 +169,32 @@ reap_at(struct fy_executor *x, size_t at)
     return 0;
 }
 
+/* Enqueues that the old content of a replica is saved which is written for the first
+ * time: long before it is copied out, if that is later. */
+static int
+save_old(struct fy_executor *x, struct fy_replica *r)
+{
+    struct fy_copy old;
+    if (r->saved_as > 0 || !fy_undo_copy(&x->undo, r, &old)) {
+        return 0;
+    }
+    r->saved_as = ++x->saves;
+    return x->ops->copy(x->lanes[FY_STREAM_SAVE].stream, &old);
+}
+
 /* Enqueues the write-back of a dirty replica, its old content saved before. */
 static int
 write_back(struct fy_executor *x, struct fy_replica *r)
 {
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
     struct fy_lane *save = &x->lanes[FY_STREAM_SAVE];
-    struct fy_copy old;
-    uint64_t turn;
     int status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
-    if (status == 0 && fy_undo_copy(&x->undo, r, &old)) {
-        status = x->ops->copy(save->stream, &old);
-        if (status == 0) {
-            status = fy_lane_mark(save, &turn);
-        }
-        if (status == 0) {
-            status = fy_lane_after(out, save, turn);
-        }
+    if (status == 0 && r->saved_as > x->saves_marked) {
+        x->saves_marked = x->saves;
+        status = fy_lane_mark(save, &x->saves_turn);
+    }
+    if (status == 0 && r->saved_as > 0) {
+        status = fy_lane_after(out, save, x->saves_turn);
     }
     if (status != 0) {
         return status;
@@ -222,8 +233,7 @@ retire_clean(struct fy_executor *x, struct fy_replica *r)
             status = fy_lane_mark(out, &r->out_turn);
         }
     }
-    return status != 0 ? status
-                       : retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
+    return status != 0 ? status : retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
 }
 
 /* Takes a replica off the device; its buffer is freed when reaped. */
@@ -515,6 +525,10 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
         r->next_use = uses[k].next;
         if ((x->schedule->tiles[step->tiles + k].access & FY_ACCESS_OUT) != 0) {
             r->state = FY_REPLICA_DEVICE;
+            int status = save_old(x, r);
+            if (status != 0) {
+                return status;
+            }
         }
     }
     for (unsigned k = 0; k < step->ntiles; k++) {
@@ -619,6 +633,7 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
     int saved_errno = errno;
     memset(&x->traffic, 0, sizeof x->traffic);
     x->schedule = schedule;
+    x->saves = x->saves_marked = 0;
     int status = reserve_addresses(x, schedule);
     if (status == 0) {
         status = fy_replica_build(&x->table, schedule);

@@ -91,10 +91,9 @@ bool
 fy_undo_copy(const struct fy_undo *undo, struct fy_replica *r,
              struct fy_copy *out)
 {
-    if (r->saves || !needs_undo(r)) {
+    if (!needs_undo(r)) {
         return false;
     }
-    r->saves = true;
     *out = r->copy;
     out->direction = FY_TO_LOG;
     out->device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);

@@ -20,7 +20,7 @@ struct fy_undo {
  */
 int fy_undo_reserve(struct fy_undo *undo,
                     struct fy_replica_table *table) FY_MUST_CHECK;
-/* Returns true once for a replica that is to be saved before its first copy out, and the copy
+/* Returns true for a replica that is to be saved before its first copy out, and the copy
  * that does it. */
 bool fy_undo_copy(const struct fy_undo *undo, struct fy_replica *replica,
                   struct fy_copy *out);

@@ -49,7 +49,7 @@ struct candidate {
 struct search {
     const struct fy_bound *bound;
     uint64_t budget, room; /* room: of it, less what fragments lose */
-    unsigned naxes; /* those that may be cut */
+    unsigned naxes;        /* those that may be cut */
     unsigned axis[MAX_CUT_AXES];
     uint32_t counts[MAX_CUT_AXES][MAX_COUNTS];
     unsigned ncounts[MAX_CUT_AXES];

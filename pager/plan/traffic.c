@@ -123,9 +123,8 @@ has_rested(const struct cache *cache, const struct state *state, uint32_t step)
         return !cache->gives_up ||
                state->last + (state->leaves ? 2 * lag : lag) < step;
     }
-    return lag == 0 ||
-           (state->last + lag < step &&
-            (cache->gives_up || state->next > step + 2 * lag));
+    return lag == 0 || (state->last + lag < step &&
+                        (cache->gives_up || state->next > step + 2 * lag));
 }
 
 /*
@@ -194,8 +193,9 @@ make_room(struct cache *cache, uint64_t bytes, uint32_t step, double *free_at)
 }
 
 struct future {
-    uint32_t step; /* after its own in which a row's tile is used again, or NEVER */
-    bool final;    /* none writes it again */
+    uint32_t
+        step; /* after its own in which a row's tile is used again, or NEVER */
+    bool final; /* none writes it again */
 };
 
 static struct future *
