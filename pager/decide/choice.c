@@ -20,11 +20,15 @@ enum {
     RATES_FILE_BYTES = 4096,       /* at most */
     RATES_LAYOUT = 3,              /* of the files: older ones are not read */
     RATES_SECONDS = 7 * 24 * 3600, /* rates that are older are measured again */
+    SETTLED_CALLS = 15,
+    SETTLED_TIMES = 4,
     SURPRISES = 16, /* calls in a row, after which a file is not believed */
 };
 static const double surprise = 3;             /* times as long, or as short; */
 static const double least_surprising = 0.001; /* seconds */
 
+/* Of longer calls a decision is no part worth saving. */
+static const double settled_seconds = 1e-4;
 static const double open_seconds = 0.3; /* a context, handles, the ring */
 static const double card_seconds =
     0.25; /* for all that is measured of a card */
@@ -165,6 +169,67 @@ fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
     choice->pick.side = FY_SIDE_ORIGINAL;
     choice->pick.trial = false;
     return false;
+}
+
+uint64_t
+fy_choice_shape(const struct fy_intercepted *call, const struct fy_model *model,
+                unsigned bits)
+{
+    const struct fy_function *function =
+        &FY_TABLE(model, fy_function, functions)[call->function];
+    struct fy_value cells[FY_MAX_CELLS];
+    uint64_t shape = 1;
+
+    if (fy_bind_cells(model, call->function, bits, call->registers, false,
+                      cells) != FY_REASON_NONE) {
+        return 0;
+    }
+    for (unsigned i = 0; i < function->ncells; i++) {
+        if (cells[i].kind == FY_V_INT) {
+            shape =
+                (shape ^ (uint64_t)cells[i].i) * UINT64_C(0x9e3779b97f4a7c15);
+            shape ^= shape >> 29;
+        }
+    }
+    return shape == 0 ? 1 : shape;
+}
+
+static struct fy_settled *
+settled(const struct fy_intercepted *call)
+{
+    const uint64_t site = (uint64_t)(uintptr_t)call->caller;
+
+    return &fy_own_block()->settled[(site ^ site >> 4) % FY_SETTLED];
+}
+
+bool
+fy_choice_is_settled(const struct fy_intercepted *call, uint64_t shape)
+{
+    struct fy_settled *row = settled(call);
+    bool is = row->left > 0 && row->shape == shape &&
+              row->site == (uint64_t)(uintptr_t)call->caller &&
+              row->function == call->function;
+
+    row->left -= is ? 1 : 0;
+    return is;
+}
+
+void
+fy_choice_settle(const struct fy_choice *choice,
+                 const struct fy_intercepted *call, uint64_t shape)
+{
+    const struct fy_advice *advice = &choice->advice;
+    const double original =
+        choice->model[FY_SIDE_ORIGINAL] * advice->factor[FY_SIDE_ORIGINAL];
+    const double device =
+        choice->model[FY_SIDE_DEVICE] * advice->factor[FY_SIDE_DEVICE];
+
+    if (shape != 0 && original < settled_seconds &&
+        device > SETTLED_TIMES * original) {
+        *settled(call) =
+            (struct fy_settled){(uint64_t)(uintptr_t)call->caller, shape,
+                                call->function, SETTLED_CALLS};
+    }
 }
 
 void

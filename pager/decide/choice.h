@@ -79,6 +79,18 @@ bool fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                        const struct fy_memory_guess *resident,
                        struct fy_decision *decision);
 
+/*
+ * Choices of the original that need not be made anew: a call that takes little, of which
+ * the thread has seen one of the same site, function and integers, which was by far too
+ * small for the device. Of sixteen such calls one is decided in full.
+ */
+uint64_t fy_choice_shape(const struct fy_intercepted *call,
+                         const struct fy_model *model, unsigned bits);
+bool fy_choice_is_settled(const struct fy_intercepted *call, uint64_t shape);
+/* After fy_choice_may_pay() has said no. */
+void fy_choice_settle(const struct fy_choice *choice,
+                      const struct fy_intercepted *call, uint64_t shape);
+
 /* It was planned and ran on the device, in so many seconds. */
 struct fy_tried fy_choice_ran(struct fy_chooser *chooser,
                               const struct fy_choice *choice, double seconds);

@@ -484,6 +484,14 @@ decide(struct offload *offload)
         fy_verify_intercepted(state.verifier, call, bits, fy_handle_find);
         return FY_REASON_DISABLED;
     }
+    /* Not where each decision is told, or operands may be on the device. */
+    const uint64_t shape =
+        state.settings->force || fy_debugs(DECIDE) || fy_explains()
+            ? 0
+            : fy_choice_shape(call, state.services->model, bits);
+    if (shape != 0 && fy_choice_is_settled(call, shape)) {
+        return FY_REASON_UNPROFITABLE;
+    }
     reason = fy_bind(state.services->model, call->function, bits,
                      call->registers, fy_handle_find, &offload->bound);
     if (reason != FY_REASON_NONE) {
@@ -505,6 +513,9 @@ decide(struct offload *offload)
                          offload->bound.function->noperands);
     if (!fy_choice_may_pay(&state.chooser, &offload->choice, &offload->bound,
                            &resident, &offload->decision)) {
+        if (resident.kept_bytes == 0) {
+            fy_choice_settle(&offload->choice, call, shape);
+        }
         return FY_REASON_UNPROFITABLE;
     }
     if (!hold(offload)) {
@@ -581,7 +592,7 @@ engine_call(const struct fy_intercepted *call)
     if (fy_debugs(DECIDE)) {
         log_decision(&offload);
     }
-    if (reason == FY_REASON_UNPROFITABLE) {
+    if (reason == FY_REASON_UNPROFITABLE && offload.bound_ok) {
         fy_choice_declined(&offload.choice);
     }
     if (reason == FY_REASON_VERIFIED) {
@@ -645,7 +656,7 @@ engine_observe(const struct fy_intercepted *call)
                                             call->original);
         }
         if (fy_bind_cells(state.services->model, call->function, bits,
-                          call->registers, cells) == FY_REASON_NONE) {
+                          call->registers, true, cells) == FY_REASON_NONE) {
             fy_handle_made(call->registers->result[0], call->function,
                            function->ncells, cells);
         } else {
