@@ -564,6 +564,7 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
         return FY_ERR_NOENT;
     }
     /* A card takes what it has: products of several sizes are tried. */
+    double start = fy_clock_seconds();
     status = ops->open(strcmp(name, "host") == 0 ? 2 * (uint64_t)COPY_BYTES : 0,
                        &device);
     if (status) {
@@ -574,6 +575,7 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
         ops->close(device);
         return status;
     }
+    rates->open_seconds = fy_clock_seconds() - start;
     status = measure_link(executor, device, false, memory, rates);
     if (status == FY_OK && ops->resolve) {
         status = measure_card(executor, device, INFINITY, rates);

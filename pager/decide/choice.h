@@ -31,10 +31,11 @@ struct fy_chooser {
     bool force;      /* of the settings */
     bool calibrated; /* by hand, of this kind of device */
     bool is_card;
-    bool opened;
-    bool asked;         /* some thread has measured, or is about to */
-    unsigned surprises; /* in a row */
-    uint64_t missed_ns; /* that calls would have gained, had it been open */
+    bool opened, has_run, has_measured;
+    uint64_t opening_ns; /* 0: not by this process */
+    bool asked;             /* some thread has measured, or is about to */
+    unsigned surprises;     /* in a row */
+    uint64_t missed_ns;     /* that calls would have gained, had it been open */
     struct fy_learned learned;
     char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
 };
@@ -100,8 +101,8 @@ void fy_choice_declined(const struct fy_choice *choice);
 struct fy_tried fy_choice_original_ran(struct fy_chooser *chooser,
                                        double seconds);
 
-/* The device has been opened. */
-void fy_choice_opened(struct fy_chooser *chooser);
+/* The device is open, which took the first caller so many seconds. */
+void fy_choice_opened(struct fy_chooser *chooser, double seconds);
 /* Returns true if fy_choice_measure() is still to be called: once, for a
  * device with functions of its own, without force. */
 bool fy_choice_is_unmeasured(const struct fy_chooser *chooser,

@@ -392,6 +392,7 @@ run_on_device(struct offload *offload)
     const uint64_t needed = needed_bytes(bound, resident);
     double worth =
         state.settings->force ? INFINITY : decision->original_seconds;
+    double start = fy_clock_seconds();
     enum fy_reason reason =
         fy_pool_take(&state.pool, useful, needed < useful ? needed : useful,
                      worth, decision->note, &lease);
@@ -399,7 +400,7 @@ run_on_device(struct offload *offload)
     if (reason != FY_REASON_NONE) {
         return reason;
     }
-    fy_choice_opened(&state.chooser);
+    fy_choice_opened(&state.chooser, fy_clock_seconds() - start);
     if (fy_choice_is_unmeasured(&state.chooser, &lease)) {
         fy_choice_measure(&state.chooser, &lease,
                           find_gemm(offload->call->original));
