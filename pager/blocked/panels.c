@@ -263,7 +263,7 @@ search(struct fy_algo *algo)
 {
     /* Of the panels that fit; of all columns, where copies overlap kernels. */
     static const double parts[] = {8, 5, 12, 20, 3.5},
-                        all[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
+                        all[] = {2, 3, 4, 6, 8, 12, 16};
     enum {
         PARTS = sizeof(parts) / sizeof(parts[0]),
         COUNT = PARTS + sizeof(all) / sizeof(all[0])
@@ -276,7 +276,8 @@ search(struct fy_algo *algo)
             (int64_t)(i < PARTS ? fmin(widest / parts[i], n)
                                 : fmin(widest / 3.5, n / all[i - PARTS]));
     }
-    return fy_algo_cheapest(algo, panels, COUNT);
+    return fy_algo_cheapest(
+        algo, panels, algo->planner->options.overlap_bytes > 0 ? COUNT : PARTS);
 }
 
 /* flops / sqrt(S) less a filling of the device, and A and B out. */

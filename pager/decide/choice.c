@@ -326,9 +326,8 @@ notice(struct fy_chooser *chooser, double expected, double seconds)
 static void
 learn_opening(struct fy_chooser *chooser, double expected, double seconds)
 {
-    char path[FY_SETTINGS_PATH_BYTES];
-
     const uint64_t ns = __atomic_load_n(&chooser->opening_ns, __ATOMIC_RELAXED);
+    char path[FY_SETTINGS_PATH_BYTES];
 
     if (ns == 0 ||
         __atomic_exchange_n(&chooser->has_run, true, __ATOMIC_RELAXED)) {
