@@ -185,7 +185,7 @@ make_room(struct cache *cache, uint64_t bytes, uint32_t step, double *free_at)
             copy_out(cache, tile);
         }
         state->resident = false;
-        cache->evicts = cache->evicts || state->next != NEVER;
+        cache->evicts = true;
         cache->used -= cache->trace->tiles[tile].device_bytes;
         *free_at = later(*free_at, state->idle);
     }

@@ -40,7 +40,7 @@ struct fy_trace_time {
      * the link, too, and guesses are wrong. */
     double cost;
     bool gives_up; /* the schedule's: the better one */
-    bool evicts;   /* tiles that are used again */
+    bool evicts;   /* room is short */
 };
 
 /* `time' may be NULL: nothing overlaps. FY_ERR_NOFIT when a step's tiles exceed the budget; FY_ERR_NOMEM. */
