@@ -22,7 +22,7 @@ struct fy_learn_key {
     uint32_t size;     /* fy_learn_size() */
 };
 
-/* A choice of the original that stands for some calls more of one site and shape. */
+/* A choice of the original that stands for some calls more of a site and shape. */
 struct fy_settled {
     uint64_t site, shape;
     uint32_t function, left;

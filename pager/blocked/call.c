@@ -298,7 +298,7 @@ make_device_call(struct fy_algo *algo, const struct fy_block_call *call,
     return fy_device_call(algo->planner, &scope, &operands, variant);
 }
 
-/* Operations of a call, about, as far as calls of one plan differ. */
+/* Operations of a call, about, as far as calls of a plan differ. */
 static double
 work_of(const struct fy_algo *algo, const struct fy_block_call *call)
 {

@@ -261,7 +261,7 @@ fitting(const struct fy_algo *algo, double panel)
 static int
 search(struct fy_algo *algo)
 {
-    /* Of the panels that fit; of all columns, where copies overlap kernels. */
+    /* Parts of the panels that fit; parts of all columns, where copies overlap kernels. */
     static const double parts[] = {8, 5, 12, 20, 3.5},
                         all[] = {2, 3, 4, 6, 8, 12, 16};
     enum {

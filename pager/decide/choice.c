@@ -28,7 +28,7 @@ enum {
 static const double surprise = 3;             /* times as long, or as short; */
 static const double least_surprising = 0.001; /* seconds */
 
-/* Of longer calls a decision is no part worth saving. */
+/* A decision is no part worth saving of longer calls. */
 static const double settled_seconds = 1e-4;
 static const double card_seconds =
     0.25; /* for all that is measured of a card */

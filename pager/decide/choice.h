@@ -33,9 +33,9 @@ struct fy_chooser {
     bool is_card;
     bool opened, has_run, has_measured;
     uint64_t opening_ns; /* 0: not by this process */
-    bool asked;             /* some thread has measured, or is about to */
-    unsigned surprises;     /* in a row */
-    uint64_t missed_ns;     /* that calls would have gained, had it been open */
+    bool asked;          /* some thread has measured, or is about to */
+    unsigned surprises;  /* in a row */
+    uint64_t missed_ns;  /* that calls would have gained, had it been open */
     struct fy_learned learned;
     char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
 };
@@ -81,12 +81,13 @@ bool fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                        struct fy_decision *decision);
 
 /*
- * Choices of the original that need not be made anew: a call that takes little, of which
- * the thread has seen one of the same site, function and integers, which was by far too
- * small for the device. Of sixteen such calls one is decided in full.
+ * Choices of the original that need not be made anew: for a short call, if the thread has just
+ * chosen so for the same site, function and integers, and by far. Every sixteenth is decided
+ * in full. The shape is a number of a call's integers, not 0; 0: not known.
  */
 uint64_t fy_choice_shape(const struct fy_intercepted *call,
                          const struct fy_model *model, unsigned bits);
+/* Returns true if such a choice stands for the call, once less from then on. */
 bool fy_choice_is_settled(const struct fy_intercepted *call, uint64_t shape);
 /* After fy_choice_may_pay() has said no. */
 void fy_choice_settle(const struct fy_choice *choice,

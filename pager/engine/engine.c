@@ -485,7 +485,7 @@ decide(struct offload *offload)
         fy_verify_intercepted(state.verifier, call, bits, fy_handle_find);
         return FY_REASON_DISABLED;
     }
-    /* Not where each decision is told, or operands may be on the device. */
+    /* Each decision is made anew if the user wants to hear of each. */
     const uint64_t shape =
         state.settings->force || fy_debugs(DECIDE) || fy_explains()
             ? 0

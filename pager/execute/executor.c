@@ -4,7 +4,7 @@
  * compute lane, writes results back on the copy-out lane after their last use
  * or when their room is needed, and undoes everything when anything fails.
  * One thread; blocks only in fy_lane_wait, so that the host device can run the
- * originals there.
+ * originals there. Long because all that a tile goes through shares the executor's state.
  */
 #include "config.h"
 
@@ -182,7 +182,7 @@ save_old(struct fy_executor *x, struct fy_replica *r)
     return x->ops->copy(x->lanes[FY_STREAM_SAVE].stream, &old);
 }
 
-/* Enqueues the write-back of a dirty replica, its old content saved before. */
+/* Enqueues the write-back of a dirty replica, behind the copy of the old content. */
 static int
 write_back(struct fy_executor *x, struct fy_replica *r)
 {
@@ -236,7 +236,7 @@ retire_clean(struct fy_executor *x, struct fy_replica *r)
     return status != 0 ? status : retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
 }
 
-/* Takes a replica off the device; its buffer is freed when reaped. */
+/* Takes a replica off the device, whose buffer is freed when reaped. */
 static int
 drop(struct fy_executor *x, struct fy_replica *r)
 {
@@ -260,7 +260,7 @@ goes_before(const struct fy_replica *r, const struct fy_replica *best)
 /*
  * Belady: the one used last in the future, the clean one of two alike; of those whose
  * kernels are over, as far as plan/traffic.c would choose so. Where the schedule gives
- * up, of others the one whose kernel was first.
+ * up, else that whose kernel was first.
  */
 static struct fy_replica *
 victim(const struct fy_executor *x, uint32_t step, bool *has_rested)
@@ -509,8 +509,8 @@ compute(struct fy_executor *x, uint32_t index, uint64_t *turn)
     return fy_lane_mark(lane, turn);
 }
 
-/* Marks what the step wrote, copies out what no later step writes, and lets go of what
- * no later step uses. */
+/* Marks the tiles that the step wrote, copies out those that no later step writes, and lets
+ * go of those that none uses. */
 static int
 settle(struct fy_executor *x, uint32_t index, uint64_t turn)
 {
