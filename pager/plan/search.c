@@ -363,7 +363,7 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
 {
     uint64_t steps = fy_shape_steps(shape);
     struct fy_access_trace trace = {0};
-    struct fy_trace_time time;
+    struct fy_trace_time time = {.cost = 0};
     struct fy_traffic traffic;
     uint32_t base[FY_MAX_OPERANDS];
     double touched = 0;

@@ -201,8 +201,8 @@ struct future {
 static struct future *
 next_uses(const struct fy_access_trace *trace)
 {
-    struct future *next = malloc(sizeof(*next) * (trace->naccesses + 1));
-    struct future *seen = malloc(sizeof(*seen) * (trace->ntiles + 1));
+    struct future *next = calloc(trace->naccesses + 1u, sizeof(*next));
+    struct future *seen = calloc(trace->ntiles + 1u, sizeof(*seen));
 
     if (next && seen) {
         for (uint32_t t = 0; t < trace->ntiles; t++) {

@@ -220,7 +220,7 @@ static int
 look(struct cuda_packer *p, const struct job *job, uint64_t index)
 {
     struct cuda_piece piece;
-    unsigned slot;
+    unsigned slot = 0;
     int status = take_slot(p, &slot);
     void *memory = p->slots[slot].memory;
     if (status != 0 || !cuda_piece_at(&job->pieces, index, memory, &piece)) {
