@@ -79,7 +79,8 @@ def opening(bench):
     check(len(took) == 1 and 0 < float(took[0].split("=")[1]) < 60,
           "what the opening took is kept", took)
     # 0.04 s each.
-    row, said = bench.run("cpu_flops_f64=1e8\n" + FAST, "dgemm:128*2")
+    row, said = bench.run("cpu_flops_f64=1e8\ncuda.open_seconds=0.3\n" + FAST,
+                          "dgemm:128*2")
     check(row["offloaded"] == 0 and row["declined"] == {"unprofitable": 2} and
           "not open yet" in said, "what gains less does not", (row, said))
 
