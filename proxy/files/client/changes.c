@@ -165,7 +165,7 @@ remove_name(struct fy_client *client, struct fy_node *folder,
     }
     fy_told_name_noticed(client, folder, message->name, 0);
     if (!name) {
-        return; /* a listing that is on its way may have it */
+        return; /* a listing under way may have it */
     }
     if (is_older(client, folder, message)) {
         fy_told_name_lost(client, folder, message->name);

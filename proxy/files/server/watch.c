@@ -67,7 +67,7 @@ struct row {
     uint16_t n;
     bool others; /* another than the client wrote it */
     bool gone;   /* when it was told */
-    bool again;  /* kept from the round before: it had lost its name then */
+    bool again;  /* kept from the round before: the name was gone */
     uint32_t hash;
     uint64_t own; /* the client wrote a file of this ino; 0: none */
     char name[FY_FILES_NAME_BYTES + 1];
@@ -398,8 +398,8 @@ by_watch(const void *a, const void *b)
 static struct row *add_row(struct fy_files_server *server, struct round *round,
                            int watch, const char *name);
 
-/* Empties the round. A file that others wrote and that has lost its name since may have
- * another one: the event of that is in the queue. */
+/* Empties the round. A file that others wrote may have been renamed since: the event of that
+ * is in the queue. */
 static void
 end_round(struct fy_files_server *server, struct round *round)
 {
