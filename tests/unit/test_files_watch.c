@@ -23,7 +23,7 @@
 static struct fy_files_message answer;
 
 static struct {
-    unsigned changed, lost;
+    unsigned changed, lost, others;
     char name[FY_FILES_NAME_BYTES + 1]; /* of the last one that is no folder */
     uint32_t flags;
     struct fy_files_attr attr;
@@ -41,6 +41,7 @@ on_notice(struct files_client *client, const struct fy_files_message *message)
     }
     ck_assert_int_eq(message->type, FY_FILES_CHANGED);
     told.changed++;
+    told.others += (message->flags & FY_FILES_OTHERS) != 0;
     if (message->name.n) {
         memcpy(told.name, message->name.at, message->name.n);
         told.name[message->name.n] = '\0';
@@ -85,7 +86,7 @@ START_TEST(changes_are_told_before_the_barrier_is_answered)
     barrier();
     ck_assert_uint_eq(told.number, number);
     ck_assert_str_eq(told.name, "f");
-    ck_assert_uint_eq(told.flags, FY_FILES_PRESENT);
+    ck_assert_uint_eq(told.flags, FY_FILES_PRESENT | FY_FILES_OTHERS);
     ck_assert_uint_eq(told.attr.size, 5);
     ck_assert_int_eq(chmod(files_place("f"), 0600), 0);
     barrier();
@@ -96,6 +97,28 @@ START_TEST(changes_are_told_before_the_barrier_is_answered)
     ck_assert_uint_eq(told.flags, 0);
     barrier();
     ck_assert_uint_eq(told.changed, 0);
+}
+END_TEST
+
+START_TEST(own_writes_are_told_from_those_of_others)
+{
+    (void)watch("");
+    files_put("f", "12345");
+    barrier();
+    ck_assert_uint_eq(told.flags, FY_FILES_PRESENT | FY_FILES_OTHERS);
+    const struct fy_files_message own = {.type = FY_FILES_WRITE,
+                                         .node = files_node("f"),
+                                         .data = files_text("67890")};
+    ck_assert_int_eq(call(own), 0);
+    barrier();
+    ck_assert_str_eq(told.name, "f");
+    ck_assert_uint_eq(told.flags, FY_FILES_PRESENT);
+    ck_assert_int_eq(call(own), 0);
+    files_put("f", "abcde");
+    ck_assert_int_eq(call(own), 0);
+    ck_assert_int_eq(rename(files_place("f"), files_place("g")), 0);
+    barrier();
+    ck_assert_uint_eq(told.others, 1); /* of the new name */
 }
 END_TEST
 
@@ -236,6 +259,7 @@ main(void)
     Suite *all = suite_create("files_watch");
     TCase *tests = files_case(all, "watch", 0);
     tcase_add_test(tests, changes_are_told_before_the_barrier_is_answered);
+    tcase_add_test(tests, own_writes_are_told_from_those_of_others);
     tcase_add_test(tests, changes_are_told_before_a_lock_is_answered);
     tcase_add_test(tests, a_folder_that_moves_is_told_under_its_number);
     tcase_add_test(tests, a_folder_that_is_gone_is_lost);
