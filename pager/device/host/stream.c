@@ -156,13 +156,14 @@ join_ended(struct fy_stream *s)
     }
 }
 
-/* A copy stream gets a worker, or wakes it, when enough waits. */
+/* A copy stream gets a worker, or wakes it, when enough waits: not the one of old content,
+ * since each thread takes 72 MiB of addresses. */
 static void
 added(struct fy_stream *s)
 {
     s->owner = pthread_self();
-    if (s->kind == FY_STREAM_COMPUTE || s->kicked ||
-        s->queue.bytes < KICK_BYTES) {
+    if (s->kind == FY_STREAM_COMPUTE || s->kind == FY_STREAM_SAVE ||
+        s->kicked || s->queue.bytes < KICK_BYTES) {
         return;
     }
     join_ended(s);
