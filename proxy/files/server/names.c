@@ -372,8 +372,8 @@ rename_between(struct fy_files_server *server,
         fy_files_drop(server, &replaced);
     }
     /* Others may have taken it away since: it was renamed all the same. */
-    (void)look_at(server, to, new_name, 0, &replaced);
-    if (replaced.st_ino == about.st_ino) {
+    if (look_at(server, to, new_name, 0, &replaced) == 0 &&
+        replaced.st_ino == about.st_ino) {
         about = replaced;
     }
     fy_files_attr_of(server, &about, &answer->attr);
