@@ -156,8 +156,8 @@ join_ended(struct fy_stream *s)
     }
 }
 
-/* A copy stream gets a worker, or wakes it, when enough waits: not the one of old content,
- * since each thread takes 72 MiB of addresses. */
+/* A copy stream gets a worker, or wakes it, when enough waits. The stream of old content gets
+ * none, since each thread takes 72 MiB of addresses. */
 static void
 added(struct fy_stream *s)
 {
