@@ -60,10 +60,7 @@ struct fy_schedule {
      * final: false undoes all (FY_ERR_UNSUPPORTED).
      */
     bool (*accept)(void *planner);
-    bool overlaps; /* the device copies both ways while it computes */
-    bool
-        gives_up; /* of tiles that will be used again, before it waits for the room
-                    * of results that have just left */
+    bool overlaps;        /* the device copies both ways while it computes */
     struct fy_hold *hold; /* operands with mirrors; NULL: none. Borrowed. */
 };
 
