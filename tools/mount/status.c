@@ -7,7 +7,6 @@
 #include "tools/mount/status.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,7 +74,6 @@ fy_status_start(struct fy_status_line *line, const struct fy_pipeline *pipeline,
         tcgetpgrp(STDERR_FILENO) != getpgrp()) {
         return false;
     }
-    line->first = line->last = moved(pipeline);
     return true;
 }
 
@@ -95,6 +93,7 @@ fy_status_tick(void *owner)
     unsigned long long now = moved(line->pipeline);
     unsigned long long step = now > line->last ? now - line->last : 0;
     line->last = now;
+    line->first = line->ticks == 0 ? now : line->first;
     if (++line->ticks <= QUIET_TICKS) {
         return;
     }

@@ -14,7 +14,8 @@ struct fy_status_line {
     const struct fy_pipeline *pipeline; /* of the mounts; borrowed */
     const char *command;                /* name; borrowed */
     unsigned ticks;                     /* seconds since the start */
-    unsigned long long first, last; /* bytes moved: at the start, at a tick */
+    unsigned long long first,
+        last; /* bytes moved: by the first tick, the last */
     bool shown;
 };
 

@@ -285,9 +285,9 @@ bool fy_reader_read(struct fy_client *client, struct fy_node *node,
 /* CHANGED or LOST came. */
 void fy_change_came(struct fy_client *client,
                     const struct fy_files_message *message);
-/* The server has lost all its watched folders. */
-/* The kernel asks again for all names of the folder and their files. */
+/* The folder is watched no longer: the kernel asks again for all names and their files. */
 void fy_change_folder_lost(struct fy_client *client, struct fy_node *folder);
+/* The server has lost all its watched folders. */
 void fy_change_all_lost(struct fy_client *client);
 /* Folders that no notice covers may have changed: they are asked for again. */
 void fy_change_unwatched_lost(struct fy_client *client);

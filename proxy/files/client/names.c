@@ -386,17 +386,8 @@ remove_answered(struct fy_client *client, struct fy_call *call,
         if (name && (answer->status == -ENOENT || answer->status == -ESTALE)) {
             fy_told_name_lost(client, call->node, asked->name);
         }
-        if (answer->status == -ESTALE && asked->number) {
-            struct fy_files_message again = *asked; /* whatever is there goes */
-            again.number = again.keep = 0;
-            fy_ask(client,
-                   &(struct fy_call){.request = call->request,
-                                     .answered = remove_answered,
-                                     .node = call->node},
-                   &again);
-        } else {
-            fy_reply_status(call->request, answer->status);
-        }
+        /* ESTALE: another file has the name. The kernel looks it up and asks once more. */
+        fy_reply_status(call->request, answer->status);
         return;
     }
     folder_changed(client, call->node, &answer->other_attr);
@@ -409,8 +400,7 @@ remove_answered(struct fy_client *client, struct fy_call *call,
     }
     if (name && name->node == call->other) {
         fy_tree_remove(&client->tree, name);
-    } else if (
-        name) { /* of a file that others have put there, before or since */
+    } else if (name) { /* others have given the name to another file */
         fy_told_name_lost(client, call->node, asked->name);
     }
     fy_reply_status(call->request, 0);

@@ -311,20 +311,19 @@ fy_told_name_check(struct fy_client *client, struct fy_node *folder,
                    struct fy_files_bytes name, uint64_t ino, uint64_t stamp)
 {
     const struct fy_noticed *all = &client->noticed;
-    uint64_t number = fy_node_number(folder), known = 0;
+    uint64_t number = fy_node_number(folder), i = 0;
     uint64_t hash = fy_hash_words(FY_HASH_START, name.at, name.n);
     bool differs = false;
-    while (known < FY_NOTICED_ROWS && known < all->n) {
+    for (; i < FY_NOTICED_ROWS && i < all->n; i++) {
         const struct fy_noticed_row *row =
-            &all->rows[(all->n - 1 - known++) % FY_NOTICED_ROWS];
+            &all->rows[(all->n - 1 - i) % FY_NOTICED_ROWS];
         if (row->stamp <= stamp) {
-            known = 0; /* all later ones were looked at */
             break;
         }
         differs |=
             row->folder == number && row->hash == hash && row->ino != ino;
     }
-    if (differs || known == FY_NOTICED_ROWS) {
+    if (differs || i == FY_NOTICED_ROWS) { /* rows may have been overwritten */
         fy_told_name_lost(client, folder, name);
     }
 }

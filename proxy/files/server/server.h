@@ -379,7 +379,8 @@ void fy_files_own_open(struct fy_files_own *own);
 void fy_files_own_close(struct fy_files_own *own);
 /* Watches the marks in a new queue; the lock is held. */
 void fy_files_own_watch(struct fy_files_own *own, int inotify);
-/* Call them around a write by the client. Not the thread of watch.c. */
+/* Call them around a write of the file by the client; `begun' is the answer of begin. Not the
+ * thread of watch.c. */
 bool fy_files_own_begin(struct fy_files_server *server, uint64_t ino);
 void fy_files_own_end(struct fy_files_server *server, bool begun);
 /* Reads an event. True: it was a mark. For the thread of watch.c. */
