@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/signals.h"
@@ -76,7 +78,7 @@ fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
 void
 fy_own_thread_ends(const sigset_t *starters)
 {
-    char text[256];
+    char text[1024];
     int saved = errno, fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     if (fd >= 0) {
@@ -85,6 +87,11 @@ fy_own_thread_ends(const sigset_t *starters)
     text[n > 0 ? n : 0] = '\0';
     const char *name = strrchr(text, ')');
     if (name && strncmp(name, ") Z", 3) == 0) {
+        /* The last word is the wait status of the main thread. */
+        int status = atoi(strrchr(name, ' '));
+        if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+            (void)syscall(SYS_exit, WEXITSTATUS(status));
+        }
         fy_signals_restore(starters);
     }
     errno = saved;

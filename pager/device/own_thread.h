@@ -72,7 +72,8 @@ void fy_own_thread_begins(void);
 /*
  * Last in a thread that ends by itself when it is idle. If the main thread has ended,
  * libc may run the program's exit handlers on this thread, which gets the signal mask
- * `starters', of the thread that started it.
+ * `starters', of the thread that started it. If it has ended by exit(2) with a status, this
+ * thread ends here with that: the last thread's is the process's.
  */
 void fy_own_thread_ends(const sigset_t *starters);
 
