@@ -166,8 +166,8 @@ def false_stub(how, path):
         pid = os.getpid()
         if how == "of one that has ended" and os.fork() != 0:
             os._exit(0)
-        while os.getppid() != pid and how == "of one that has ended" and \
-                os.path.exists(f"/proc/{pid}"):
+        while how == "of one that has ended" and (
+                os.getppid() == pid or os.path.exists(f"/proc/{pid}")):
             time.sleep(0.01)  # until its parent's end is waited for
         limits = [resource.prlimit(0, number) for number in range(16)]
         if how == "with false limits":
