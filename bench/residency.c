@@ -138,6 +138,26 @@ stream(int n)
     take(c, all);
 }
 
+/* Other operands each time. */
+static void
+fresh(int n)
+{
+    const size_t all = (size_t)n * (size_t)n;
+    for (unsigned i = 0; i < STREAM_ROUNDS; i++) {
+        double *a = matrix(all, i), *b = matrix(all, i + 1),
+               *c = malloc(all * 8);
+        if (!c) {
+            exit(1);
+        }
+        tell("write", a, all, 'w', b, all, 'w', NULL);
+        gemm("N", "N", n, n, n, a, b, 0, c);
+        take(c, all);
+        free(a);
+        free(b);
+        free(c);
+    }
+}
+
 /* The largest eigenvalue: the vector is scaled by the program. */
 static void
 power(int n)
@@ -316,7 +336,7 @@ static const struct {
 } modes[] = {
     {"chain", chain},           {"stream", stream},     {"power", power},
     {"gradients", gradients},   {"kmeans", kmeans},     {"cholesky", cholesky},
-    {"components", components}, {"training", training},
+    {"components", components}, {"training", training}, {"fresh", fresh},
 };
 
 int

@@ -268,7 +268,7 @@ static const struct fy_setting table[] = {
     {"memory", "0", "limit of the device's memory; 0 is the device's own",
      WIRE | USER, AT(memory_bytes), .parse = parse_memory,
      .print = print_memory},
-    {"residency", "off",
+    {"residency", "auto",
      "what stays on the device between calls: off (nothing), write-through "
      "(operands whose writes the kernel tells of), compare (operands, hashed "
      "before each use) or auto (write-through, else compare)",
@@ -354,6 +354,7 @@ fy_settings_init(struct fy_settings *out)
     memset(out, 0, sizeof *out);
     memcpy(out->device, "auto", sizeof "auto");
     out->discover = true;
+    out->residency = FY_RESIDENCY_AUTO;
     /* Every other default is zero; test_settings.c compares with the table. */
 }
 

@@ -330,6 +330,8 @@ enum fy_access {
     FY_ACCESS_OUT = 2,
     FY_ACCESS_INOUT = 3,
     FY_ACCESS_SCRATCH = 4, /* contents undefined before and after */
+    /* With IN, of a tile in a step: the kernel changes elements for a time. */
+    FY_ACCESS_RESTORED = 8,
 };
 
 enum fy_operand_flag {

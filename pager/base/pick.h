@@ -22,6 +22,12 @@ struct fy_learn_key {
     uint32_t size;     /* fy_learn_size() */
 };
 
+/* A choice of the original that stands for some calls more of a site and shape. */
+struct fy_settled {
+    uint64_t site, shape;
+    uint32_t function, left;
+};
+
 /* The choice of a call's side. */
 struct fy_pick {
     enum fy_side side;

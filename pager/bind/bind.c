@@ -283,7 +283,7 @@ fy_bind_args(const struct fy_model *model, uint32_t function,
 enum fy_reason
 fy_bind_cells(const struct fy_model *model, uint32_t function,
               unsigned integer_bits, const struct fy_registers *registers,
-              struct fy_value cells[FY_MAX_CELLS])
+              bool careful, struct fy_value cells[FY_MAX_CELLS])
 {
     const struct fy_function *row =
         &FY_TABLE(model, fy_function, functions)[function];
@@ -293,6 +293,5 @@ fy_bind_cells(const struct fy_model *model, uint32_t function,
         return FY_REASON_INTEGER_WIDTH;
     }
     arguments(model, row, integer_bits, registers, args);
-    /* The original may not have looked: "n" of a plan without dimensions. */
-    return read_cells(model, row, integer_bits, args, NULL, true, cells);
+    return read_cells(model, row, integer_bits, args, NULL, careful, cells);
 }

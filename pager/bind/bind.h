@@ -73,12 +73,13 @@ enum fy_reason fy_bind_args(const struct fy_model *model, uint32_t function,
                             fy_handle_lookup *handles, struct fy_bound *out);
 
 /*
- * Cells of one call, for observed makes: like fy_bind() without `require's,
- * axes and operands. FY_REASON_NONE, or UNMAPPED / INTEGER_WIDTH.
+ * Cells of a call, for observed makes: like fy_bind() without `require's,
+ * axes and operands. `careful': the original may not look at all that arguments point
+ * at, "n" of a plan without dimensions. FY_REASON_NONE, or UNMAPPED / INTEGER_WIDTH.
  */
 enum fy_reason fy_bind_cells(const struct fy_model *model, uint32_t function,
                              unsigned integer_bits,
-                             const struct fy_registers *registers,
+                             const struct fy_registers *registers, bool careful,
                              struct fy_value cells[FY_MAX_CELLS]);
 
 /*

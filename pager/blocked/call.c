@@ -298,6 +298,25 @@ make_device_call(struct fy_algo *algo, const struct fy_block_call *call,
     return fy_device_call(algo->planner, &scope, &operands, variant);
 }
 
+/* Operations of a call, about, as far as calls of a plan differ. */
+static double
+work_of(const struct fy_algo *algo, const struct fy_block_call *call)
+{
+    const char *signature = algo->routines[call->routine].signature;
+    const double m = (double)call->m, n = (double)call->n, k = (double)call->k;
+    const double side = call->side == 'R' ? n : m;
+
+    return strchr(signature, 'f')             ? 0 /* laswp */
+           : strchr(signature, 'T')           ? 2 * m * n * k
+           : strchr(signature, 'd')           ? m * n * side
+           : strncmp(signature, "st", 2) == 0 ? 4 * m * n * k /* ormqr */
+           : strchr(signature, 's')           ? 2 * m * n * side
+           : strchr(signature, 'k')
+               ? n * n * k * (strchr(signature, 'B') ? 2 : 1)
+           : call->m > 0 ? n * n * (m - n / 3)
+                         : n * n * n / 3;
+}
+
 static int
 make_variant(struct fy_algo *algo, const struct fy_block_call *call,
              const struct known_call *known, uint32_t *out)
@@ -312,6 +331,7 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
         return FY_ERR_NOMEM;
     }
     variant->function = routine->address;
+    variant->work = work_of(algo, call);
     variant->return_type =
         routine->function ? (uint8_t)fy_type_resolve(
                                 (enum fy_type)routine->function->return_type,
@@ -347,7 +367,8 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
 
 /* One access of the trace; room for it is reserved by the search. */
 static int
-trace_block(struct fy_algo *algo, const struct fy_block *block, uint8_t access)
+trace_block(struct fy_algo *algo, const struct fy_block *block, uint8_t access,
+            double work)
 {
     struct fy_access_trace *trace = algo->trace;
     const struct fy_matrix *matrix = &algo->matrices[block->matrix - 'A'];
@@ -367,6 +388,7 @@ trace_block(struct fy_algo *algo, const struct fy_block *block, uint8_t access)
         .tile = algo->trace_base[block->matrix - 'A'] + block->row * cols +
                 block->col,
         .access = access,
+        .work = (float)work,
     };
     return FY_OK;
 }
@@ -375,6 +397,7 @@ static int
 trace_call(struct fy_algo *algo, const struct fy_block_call *call,
            const struct fy_block blocks[3])
 {
+    const double work = work_of(algo, call);
     char letters[4];
 
     matrix_letters(algo->routines[call->routine].signature, letters);
@@ -384,7 +407,7 @@ trace_call(struct fy_algo *algo, const struct fy_block_call *call,
             !algo->matrices[blocks[b].matrix - 'A'].access) {
             continue;
         }
-        int status = trace_block(algo, &blocks[b], access);
+        int status = trace_block(algo, &blocks[b], access, work);
         if (status) {
             return status;
         }

@@ -117,6 +117,10 @@ make_call(struct fy_algo *algo, const struct fy_nest_call *nest,
         call.access[i] = FY_ACCESS_IN;
     }
     call.access[to] = FY_ACCESS_INOUT;
+    if (sided &&
+        !solve) { /* ormqr: an element of each reflector is 1 meanwhile */
+        call.access[0] |= FY_ACCESS_RESTORED;
+    }
     if (strncmp(signature, "mnA", 3) == 0) { /* a factorisation's pivots */
         call.access[1] = FY_ACCESS_OUT;
     }

@@ -261,17 +261,23 @@ fitting(const struct fy_algo *algo, double panel)
 static int
 search(struct fy_algo *algo)
 {
-    static const double parts[] = {8, 5, 12, 20, 3.5};
+    /* Parts of the panels that fit; parts of all columns, where copies overlap kernels. */
+    static const double parts[] = {8, 5, 12, 20, 3.5},
+                        all[] = {2, 3, 4, 6, 8, 12, 16};
     enum {
-        COUNT = sizeof(parts) / sizeof(parts[0])
+        PARTS = sizeof(parts) / sizeof(parts[0]),
+        COUNT = PARTS + sizeof(all) / sizeof(all[0])
     };
-    const double widest = algo->room / (double)algo->m;
+    const double widest = algo->room / (double)algo->m, n = (double)algo->n;
     int64_t panels[COUNT];
 
     for (unsigned i = 0; i < COUNT; i++) {
-        panels[i] = (int64_t)fmin(widest / parts[i], (double)algo->n);
+        panels[i] =
+            (int64_t)(i < PARTS ? fmin(widest / parts[i], n)
+                                : fmin(widest / 3.5, n / all[i - PARTS]));
     }
-    return fy_algo_cheapest(algo, panels, COUNT);
+    return fy_algo_cheapest(
+        algo, panels, algo->planner->options.overlap_bytes > 0 ? COUNT : PARTS);
 }
 
 /* flops / sqrt(S) less a filling of the device, and A and B out. */

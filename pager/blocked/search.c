@@ -23,7 +23,7 @@ enum {
 /* As in plan/search.c, less: products of square blocks are what BLAS is best at. */
 static const double STEP_BYTES = 3 * 1024;
 static const double TOUCH_WEIGHT = 1.0 / 1600;
-/* A share of traffic beside time, as there. */
+/* A share of traffic beside time, as in plan/traffic.c. */
 static const double TRAFFIC_SHARE = 0.1;
 
 struct size {
@@ -206,8 +206,8 @@ rate(struct fy_algo *algo, struct size *size)
         status = make_steps(algo);
     }
     if (status == FY_OK) {
-        time.kernels = options->kernel_bytes / algo->trace_steps +
-                       (double)options->overlap_bytes / STEP_SHARE;
+        time.kernels = options->kernel_bytes;
+        time.start = (double)options->overlap_bytes / STEP_SHARE;
         status =
             fy_trace_run(&trace, options->budget_bytes,
                          options->overlap_bytes > 0 ? &time : NULL, &traffic);
@@ -216,8 +216,7 @@ rate(struct fy_algo *algo, struct size *size)
         touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
     }
     if (status == FY_OK && options->overlap_bytes > 0) {
-        size->cost = time.end + TRAFFIC_SHARE * ((double)traffic.bytes_in +
-                                                 (double)traffic.bytes_out);
+        size->cost = time.cost;
     } else if (status == FY_OK) {
         size->cost = (double)traffic.bytes_in + (double)traffic.bytes_out +
                      algo->trace_steps * STEP_BYTES + touched * TOUCH_WEIGHT;
@@ -402,8 +401,10 @@ fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count)
             return status;
         }
         const struct fy_traffic *t = &algo->planner->plan.predicted;
-        const double cost = (double)t->bytes_in + (double)t->bytes_out +
-                            8192.0 * (double)t->chunks;
+        const double end = algo->planner->plan.end_bytes;
+        const double bytes = (double)t->bytes_in + (double)t->bytes_out;
+        const double cost = end > 0 ? end + TRAFFIC_SHARE * bytes
+                                    : bytes + 8192.0 * (double)t->chunks;
         if (status == FY_OK && (best == 0 || cost < best_cost)) {
             best = tried;
             best_cost = cost;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/room.h"
 #include "pager/device/own_thread.h"
 
@@ -20,12 +21,15 @@ enum {
     RATES_FILE_BYTES = 4096,       /* at most */
     RATES_LAYOUT = 3,              /* of the files: older ones are not read */
     RATES_SECONDS = 7 * 24 * 3600, /* rates that are older are measured again */
+    SETTLED_CALLS = 15,
+    SETTLED_TIMES = 4,
     SURPRISES = 16, /* calls in a row, after which a file is not believed */
 };
 static const double surprise = 3;             /* times as long, or as short; */
 static const double least_surprising = 0.001; /* seconds */
 
-static const double open_seconds = 0.3; /* a context, handles, the ring */
+/* A decision is no part worth saving of longer calls. */
+static const double settled_seconds = 1e-4;
 static const double card_seconds =
     0.25; /* for all that is measured of a card */
 
@@ -40,6 +44,52 @@ fy_choice_rates(const struct fy_chooser *chooser)
     return __atomic_load_n(&chooser->rates, __ATOMIC_ACQUIRE);
 }
 
+/* Returns true if this user owns the file, no other can have written it, and
+ * it is recent. */
+static bool
+is_good(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
+           time(NULL) - status.st_mtime < RATES_SECONDS;
+}
+
+/* Complete or not there: written under another name, then renamed. */
+static void
+keep(const char *path, const struct fy_rates *of)
+{
+    char temporary[FY_SETTINGS_PATH_BYTES + 32];
+
+    if (!fy_may_write(RATES_FILE_BYTES)) {
+        return;
+    }
+    (void)snprintf(temporary, sizeof(temporary), "%s.%ld", path,
+                   (long)getpid());
+    FILE *file = fopen(temporary, "wxe");
+    if (!file) {
+        return;
+    }
+    int status = fy_rates_write(file, "cuda", of);
+    if (fclose(file) != 0 || status || rename(temporary, path) != 0) {
+        unlink(temporary);
+    }
+}
+
+/* The file with the time that the last opening took; false: there can be none. */
+static bool
+opening_file(const struct fy_settings *settings,
+             char out[FY_SETTINGS_PATH_BYTES])
+{
+    int n = settings->rates[0]
+                ? snprintf(out, FY_SETTINGS_PATH_BYTES, "%s-opening-%s-%d",
+                           settings->rates, PACKAGE_VERSION, RATES_LAYOUT)
+                : 0;
+
+    return n > 0 && n < FY_SETTINGS_PATH_BYTES;
+}
+
 void
 fy_choice_start(struct fy_chooser *chooser, const struct fy_settings *given,
                 const char *device)
@@ -50,6 +100,12 @@ fy_choice_start(struct fy_chooser *chooser, const struct fy_settings *given,
     chooser->is_card = strncmp(device, "cuda", 4) == 0;
     chooser->rates = &chooser->first;
     fy_rates_default(device, &chooser->first);
+    struct fy_rates last = chooser->first;
+    char path[FY_SETTINGS_PATH_BYTES];
+    if (chooser->is_card && opening_file(given, path) && is_good(path) &&
+        fy_rates_read(path, "cuda", &last) == FY_OK) {
+        chooser->first.open_seconds = last.open_seconds;
+    }
     chooser->measured = chooser->first;
     if (given->calibration[0] &&
         fy_rates_read(given->calibration, device, &chooser->measured) !=
@@ -127,6 +183,7 @@ fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                   const struct fy_memory_guess *resident,
                   struct fy_decision *decision)
 {
+    const struct fy_rates *rates = fy_choice_rates(chooser);
     struct fy_traffic least =
         fy_least_traffic(bound->views, bound->function->noperands);
 
@@ -134,8 +191,7 @@ fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                           ? resident->kept_bytes
                           : least.bytes_in;
     least.hashed_bytes = resident->hashed_bytes;
-    choice->least_seconds =
-        fy_cost_device(fy_choice_rates(chooser), bound, &least, 0, 0);
+    choice->least_seconds = fy_cost_device(rates, bound, &least, 0, 0);
     if (!pick(chooser, choice, bound,
               choice->least_seconds * choice->advice.planned, decision)) {
         return false;
@@ -145,7 +201,7 @@ fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
         return true;
     }
     if (choice->pick.trial &&
-        fy_learn_spend(&chooser->learned, open_seconds + card_seconds)) {
+        fy_learn_spend(&chooser->learned, rates->open_seconds + card_seconds)) {
         return true;
     }
     double gain = decision->original_seconds - decision->device_seconds;
@@ -153,36 +209,95 @@ fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                                        : (gain > 0) * UINT64_C(1000000000);
     double sum = 1e-9 * (double)__atomic_add_fetch(&chooser->missed_ns, ns,
                                                    __ATOMIC_RELAXED);
-    if (sum >= open_seconds) {
+    if (sum >= rates->open_seconds) {
         return true;
     }
     if (fy_explains()) { /* else no handler waits, see engine/engine.h */
         (void)snprintf(decision->note, sizeof(decision->note),
                        "the device is not open yet, which takes %.2g s; calls "
                        "so far would have gained %.2g s",
-                       open_seconds, sum);
+                       rates->open_seconds, sum);
     }
     choice->pick.side = FY_SIDE_ORIGINAL;
     choice->pick.trial = false;
     return false;
 }
 
-void
-fy_choice_opened(struct fy_chooser *chooser)
+uint64_t
+fy_choice_shape(const struct fy_intercepted *call, const struct fy_model *model,
+                unsigned bits)
 {
-    __atomic_store_n(&chooser->opened, true, __ATOMIC_RELAXED);
+    const struct fy_function *function =
+        &FY_TABLE(model, fy_function, functions)[call->function];
+    struct fy_value cells[FY_MAX_CELLS];
+    uint64_t shape = 1;
+
+    if (fy_bind_cells(model, call->function, bits, call->registers, false,
+                      cells) != FY_REASON_NONE) {
+        return 0;
+    }
+    for (unsigned i = 0; i < function->ncells; i++) {
+        if (cells[i].kind == FY_V_INT) {
+            shape =
+                (shape ^ (uint64_t)cells[i].i) * UINT64_C(0x9e3779b97f4a7c15);
+            shape ^= shape >> 29;
+        }
+    }
+    return shape == 0 ? 1 : shape;
 }
 
-/* Returns true if this user owns the file, no other can have written it, and
- * it is recent. */
-static bool
-is_good(const char *path)
+static struct fy_settled *
+settled(const struct fy_intercepted *call)
 {
-    struct stat status;
+    const uint64_t site = (uint64_t)(uintptr_t)call->caller;
 
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-           status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
-           time(NULL) - status.st_mtime < RATES_SECONDS;
+    return &fy_own_block()->settled[(site ^ site >> 4) % FY_SETTLED];
+}
+
+bool
+fy_choice_is_settled(const struct fy_intercepted *call, uint64_t shape)
+{
+    struct fy_settled *row = settled(call);
+    bool is = row->left > 0 && row->shape == shape &&
+              row->site == (uint64_t)(uintptr_t)call->caller &&
+              row->function == call->function;
+
+    row->left -= is ? 1 : 0;
+    return is;
+}
+
+void
+fy_choice_settle(const struct fy_choice *choice,
+                 const struct fy_intercepted *call, uint64_t shape)
+{
+    const struct fy_advice *advice = &choice->advice;
+    const double original =
+        choice->model[FY_SIDE_ORIGINAL] * advice->factor[FY_SIDE_ORIGINAL];
+    const double device =
+        choice->model[FY_SIDE_DEVICE] * advice->factor[FY_SIDE_DEVICE];
+
+    if (shape != 0 && original < settled_seconds &&
+        device > SETTLED_TIMES * original) {
+        *settled(call) =
+            (struct fy_settled){(uint64_t)(uintptr_t)call->caller, shape,
+                                call->function, SETTLED_CALLS};
+    }
+}
+
+static void
+add_opening(struct fy_chooser *chooser, double seconds)
+{
+    (void)__atomic_add_fetch(&chooser->opening_ns,
+                             seconds > 0 ? (uint64_t)(seconds * 1e9) : 0,
+                             __ATOMIC_RELAXED);
+}
+
+void
+fy_choice_opened(struct fy_chooser *chooser, double seconds)
+{
+    if (!__atomic_exchange_n(&chooser->opened, true, __ATOMIC_RELAXED)) {
+        add_opening(chooser, seconds);
+    }
 }
 
 /* Calls of the device that took something else than the kept rates say: the next
@@ -206,6 +321,29 @@ notice(struct fy_chooser *chooser, double expected, double seconds)
     }
 }
 
+/* The first call on a card sets up what its libraries need: that is a part of the opening,
+ * which the next process knows. */
+static void
+learn_opening(struct fy_chooser *chooser, double expected, double seconds)
+{
+    const uint64_t ns = __atomic_load_n(&chooser->opening_ns, __ATOMIC_RELAXED);
+    char path[FY_SETTINGS_PATH_BYTES];
+
+    if (ns == 0 ||
+        __atomic_exchange_n(&chooser->has_run, true, __ATOMIC_RELAXED)) {
+        return;
+    }
+    struct fy_rates rates = *fy_choice_rates(chooser);
+    rates.open_seconds = 1e-9 * (double)ns;
+    if (seconds > expected &&
+        !__atomic_load_n(&chooser->has_measured, __ATOMIC_RELAXED)) {
+        rates.open_seconds += seconds - expected;
+    }
+    if (opening_file(chooser->settings, path)) {
+        keep(path, &rates);
+    }
+}
+
 struct fy_tried
 fy_choice_ran(struct fy_chooser *chooser, const struct fy_choice *choice,
               double seconds)
@@ -213,6 +351,7 @@ fy_choice_ran(struct fy_chooser *chooser, const struct fy_choice *choice,
     struct fy_tried tried = {.function = choice->key.function};
 
     if (!chooser->force) {
+        learn_opening(chooser, choice->model[FY_SIDE_DEVICE], seconds);
         notice(chooser, choice->model[FY_SIDE_DEVICE], seconds);
         tried.trial = choice->pick.trial;
         tried.lost_seconds =
@@ -265,27 +404,6 @@ file_of(const struct fy_chooser *chooser, struct fy_device *device,
     return n > 0 && n < FY_SETTINGS_PATH_BYTES;
 }
 
-/* Complete or not there: written under another name, then renamed. */
-static void
-keep(const char *path, const struct fy_rates *of)
-{
-    char temporary[FY_SETTINGS_PATH_BYTES + 32];
-
-    if (!fy_may_write(RATES_FILE_BYTES)) {
-        return;
-    }
-    (void)snprintf(temporary, sizeof(temporary), "%s.%ld", path,
-                   (long)getpid());
-    FILE *file = fopen(temporary, "wxe");
-    if (!file) {
-        return;
-    }
-    int status = fy_rates_write(file, "cuda", of);
-    if (fclose(file) != 0 || status || rename(temporary, path) != 0) {
-        unlink(temporary);
-    }
-}
-
 bool
 fy_choice_is_unmeasured(const struct fy_chooser *chooser,
                         const struct fy_lease *lease)
@@ -311,8 +429,13 @@ fy_choice_measure(struct fy_chooser *chooser, const struct fy_lease *lease,
         if (!named || !is_good(path) ||
             fy_rates_read(path, "cuda", &chooser->measured)) {
             chooser->measured = chooser->first;
-            if (fy_calibrate_card(lease->executor, device, card_seconds,
-                                  &chooser->measured)) {
+            double start = fy_clock_seconds();
+            int status = fy_calibrate_card(lease->executor, device,
+                                           card_seconds, &chooser->measured);
+            double longer = fy_clock_seconds() - start - card_seconds;
+            add_opening(chooser, longer);
+            __atomic_store_n(&chooser->has_measured, true, __ATOMIC_RELAXED);
+            if (status) {
                 chooser->measured = chooser->first;
             } else if (named) {
                 keep(path, &chooser->measured);

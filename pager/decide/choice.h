@@ -31,10 +31,11 @@ struct fy_chooser {
     bool force;      /* of the settings */
     bool calibrated; /* by hand, of this kind of device */
     bool is_card;
-    bool opened;
-    bool asked;         /* some thread has measured, or is about to */
-    unsigned surprises; /* in a row */
-    uint64_t missed_ns; /* that calls would have gained, had it been open */
+    bool opened, has_run, has_measured;
+    uint64_t opening_ns; /* 0: not by this process */
+    bool asked;          /* some thread has measured, or is about to */
+    unsigned surprises;  /* in a row */
+    uint64_t missed_ns;  /* that calls would have gained, had it been open */
     struct fy_learned learned;
     char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
 };
@@ -79,6 +80,19 @@ bool fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
                        const struct fy_memory_guess *resident,
                        struct fy_decision *decision);
 
+/*
+ * Choices of the original that need not be made anew: for a short call, if the thread has just
+ * chosen so for the same site, function and integers, and by far. Every sixteenth is decided
+ * in full. The shape is a number of a call's integers, not 0; 0: not known.
+ */
+uint64_t fy_choice_shape(const struct fy_intercepted *call,
+                         const struct fy_model *model, unsigned bits);
+/* Returns true if such a choice stands for the call, once less from then on. */
+bool fy_choice_is_settled(const struct fy_intercepted *call, uint64_t shape);
+/* After fy_choice_may_pay() has said no. */
+void fy_choice_settle(const struct fy_choice *choice,
+                      const struct fy_intercepted *call, uint64_t shape);
+
 /* It was planned and ran on the device, in so many seconds. */
 struct fy_tried fy_choice_ran(struct fy_chooser *chooser,
                               const struct fy_choice *choice, double seconds);
@@ -88,8 +102,8 @@ void fy_choice_declined(const struct fy_choice *choice);
 struct fy_tried fy_choice_original_ran(struct fy_chooser *chooser,
                                        double seconds);
 
-/* The device has been opened. */
-void fy_choice_opened(struct fy_chooser *chooser);
+/* The device is open, which took the first caller so many seconds. */
+void fy_choice_opened(struct fy_chooser *chooser, double seconds);
 /* Returns true if fy_choice_measure() is still to be called: once, for a
  * device with functions of its own, without force. */
 bool fy_choice_is_unmeasured(const struct fy_chooser *chooser,

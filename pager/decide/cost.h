@@ -17,7 +17,8 @@ struct fy_rates {
     double device_flops_f32, device_flops_f64;
     double device_bytes;        /* the device's own memory */
     double in_bytes, out_bytes; /* the link, each way */
-    double undo_bytes; /* old content that is saved before it is lost */
+    double undo_bytes;   /* old content that is saved before it is lost */
+    double open_seconds; /* until a card's first call can begin */
     double call_seconds, step_seconds;
     double overlap; /* 0: copies and compute share the machine; 1: apart */
 };

@@ -253,3 +253,14 @@ fy_copy_put_back(const struct fy_copy *c)
     run(c, &access);
     return fy_host_access_end(&access);
 }
+
+int
+fy_copy_save(const struct fy_copy *c, struct fy_device *device)
+{
+    struct fy_copy box = *c;
+    box.direction = FY_TO_DEVICE;
+    int status = device && device->ops->save ? device->ops->save(device, &box)
+                                             : fy_copy_run_host(&box);
+    *c->saved = status == 0;
+    return status;
+}

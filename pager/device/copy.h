@@ -23,6 +23,10 @@ void fy_copy_run(const struct fy_copy *copy);
  */
 int fy_copy_run_host(const struct fy_copy *copy) FY_MUST_CHECK;
 
+/* Runs a copy to the log by the threads of the device, if it has any (NULL: by this one). */
+int fy_copy_save(const struct fy_copy *copy,
+                 struct fy_device *device) FY_MUST_CHECK;
+
 /* Runs such a copy, and copies all elements that can be accessed. */
 int fy_copy_put_back(const struct fy_copy *copy);
 

@@ -22,7 +22,8 @@ struct fy_stream; /* operations on one stream run in order */
 struct fy_event;
 enum fy_direction {
     FY_TO_DEVICE,
-    FY_TO_HOST
+    FY_TO_HOST,
+    FY_TO_LOG, /* of old elements: `device' is an address of this process */
 };
 
 /*
@@ -35,6 +36,7 @@ struct fy_copy {
     struct fy_view view;                        /* on the host's side */
     uint64_t device;                            /* element (0, 0, ..) */
     int64_t device_stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
+    bool *saved; /* FY_TO_LOG: set when all of it has been copied */
 };
 
 enum fy_transform_kind {
@@ -119,7 +121,8 @@ struct fy_launch {
 enum fy_stream_kind {
     FY_STREAM_COPY_IN,
     FY_STREAM_COMPUTE,
-    FY_STREAM_COPY_OUT
+    FY_STREAM_COPY_OUT,
+    FY_STREAM_SAVE, /* copies to the undo log */
 };
 
 /* Every int result is 0 or a negative FY_ERR_*; error_text() then says more. */
@@ -148,6 +151,17 @@ struct fy_device_ops {
     /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
     void (*free)(struct fy_device *device, uint64_t address);
+    /*
+     * Says that an allocation is kept between calls, or is no more: `reclaim' of struct
+     * fy_device frees it when other processes need the memory. Unset: the device has no
+     * other users.
+     */
+    void (*keep)(struct fy_device *device, uint64_t address, bool kept);
+    /*
+     * Returns true if the program uses such a device itself: it wants the memory, and the
+     * device may write host memory unseen. Unset: it does not. Any thread.
+     */
+    bool (*is_shared)(void);
     /*
      * Returns memory without an owner to the machine. `threads': ends those that wait for
      * work, if they can be ended; others start when there is some. Unset: there is
@@ -224,6 +238,10 @@ struct fy_device_ops {
 
 struct fy_device {
     const struct fy_device_ops *ops;
+    /* Frees kept allocations that no call uses, until so many bytes are free. Set before
+     * the first keep(), called by the device's threads without locks of the device. */
+    void (*reclaim)(void *of, uint64_t bytes);
+    void *reclaim_of;
 };
 
 extern const struct fy_device_ops fy_device_host;

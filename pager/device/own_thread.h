@@ -15,6 +15,10 @@
 #include "pager/base/pick.h"
 #include "pager/engine/engine.h"
 
+enum {
+    FY_SETTLED = 4
+};
+
 /* The engine's state of each of the program's threads: zeros at first. */
 struct fy_own_block {
     struct fy_declined {
@@ -23,6 +27,7 @@ struct fy_own_block {
         double model;
         bool waiting;
     } declined; /* decide/choice.c: by the call whose original comes next */
+    struct fy_settled settled[FY_SETTLED]; /* decide/choice.c */
     struct checked
         *checked;    /* verify/run_verify.c: a call that both sides compute */
     uint32_t raised; /* call.c: floating point exceptions of originals */

@@ -34,6 +34,7 @@
 enum {
     MAX_DEVICE_ERRORS = 3,
     LEAST_USEFUL_BYTES = 16 << 20, /* of device memory, of any call */
+    SLACK_BYTES = 256 << 10,       /* between tiles */
 };
 
 static struct fy_state state;
@@ -304,6 +305,20 @@ useful_bytes(const struct fy_bound *bound)
     return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
 }
 
+/* Returns the memory with which the call needs no chunks: for that mirrors of others are
+ * evicted. */
+static uint64_t
+needed_bytes(const struct fy_bound *bound, uint64_t resident)
+{
+    double bytes = operand_bytes(bound);
+    if (bound->function->blocked_by) {
+        bytes *= 2;
+    }
+    bytes = bytes > (double)resident ? bytes - (double)resident : 0;
+    bytes += SLACK_BYTES;
+    return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
+}
+
 /* The program's own BLAS, by a function that every one has. */
 static void *
 find_gemm(void *original)
@@ -320,26 +335,43 @@ find_gemm(void *original)
     return found;
 }
 
-/* Makes or finds objects for the operands. New mirrors get at most half of the lease, and
- * none of it if the operands do not fit: then each byte saves traffic of this call. */
+/* Returns true if the program uses such a device itself: then nothing stays there. */
+static bool
+give_up_mirrors(void)
+{
+    bool is_shared = state.ops->is_shared && state.ops->is_shared();
+    if (is_shared && fy_memory_bytes(&state.memory) > 0) {
+        fy_memory_evict(&state.memory, UINT64_MAX);
+    }
+    return is_shared;
+}
+
+/* Makes or finds objects for the operands. New mirrors get at most half of the lease, or
+ * the operands' need, and none of it if those do not fit: then each byte saves traffic
+ * of this call. */
 static void
 hold_operands(const struct offload *offload, struct fy_lease *lease,
-              struct fy_hold *hold)
+              uint64_t needed, struct fy_hold *hold)
 {
     const struct fy_rates *rates = fy_choice_rates(&state.chooser);
     const uint64_t room =
-        operand_bytes(&offload->bound) <= (double)lease->budget_bytes
-            ? lease->budget_bytes
-            : 0;
+        needed <= lease->budget_bytes ? lease->budget_bytes : 0;
+    const uint64_t least = needed > room       ? UINT64_MAX
+                           : needed < room / 2 ? room / 2
+                                               : room - needed;
     uint64_t left = room;
 
+    if (give_up_mirrors()) {
+        *hold = (struct fy_hold){.count = 0};
+        return;
+    }
     fy_memory_compare(&state.memory,
                       state.settings->force ||
                           rates->cpu_hash_bytes > rates->in_bytes);
     fy_memory_hold(&state.memory, lease->device, offload->bound.views,
-                   offload->bound.function->noperands, &left, room / 2, hold);
+                   offload->bound.function->noperands, &left, least, hold);
     if (left != room) {
-        fy_pool_part(&state.pool, lease, lease->budget_bytes - (room - left));
+        fy_pool_part(&state.pool, lease, lease->budget_bytes + left - room);
     }
 }
 
@@ -353,16 +385,22 @@ run_on_device(struct offload *offload)
     struct fy_decision *decision = &offload->decision;
     struct fy_lease lease;
     bool ran_out;
+    const struct fy_bound *bound = &offload->bound;
+    const uint64_t useful = useful_bytes(bound);
+    const uint64_t resident =
+        fy_memory_want(&state.memory, bound->views, bound->function->noperands);
+    const uint64_t needed = needed_bytes(bound, resident);
     double worth =
         state.settings->force ? INFINITY : decision->original_seconds;
+    double start = fy_clock_seconds();
     enum fy_reason reason =
-        fy_pool_take(&state.pool, useful_bytes(&offload->bound), worth,
-                     decision->note, &lease);
+        fy_pool_take(&state.pool, useful, needed < useful ? needed : useful,
+                     worth, decision->note, &lease);
 
     if (reason != FY_REASON_NONE) {
         return reason;
     }
-    fy_choice_opened(&state.chooser);
+    fy_choice_opened(&state.chooser, fy_clock_seconds() - start);
     if (fy_choice_is_unmeasured(&state.chooser, &lease)) {
         fy_choice_measure(&state.chooser, &lease,
                           find_gemm(offload->call->original));
@@ -370,7 +408,7 @@ run_on_device(struct offload *offload)
                         offload->call->caller);
     }
     struct fy_hold hold;
-    hold_operands(offload, &lease, &hold);
+    hold_operands(offload, &lease, needed, &hold);
     do { /* again without mirrors: the release has emptied the hold */
         reason = plan_and_run(offload, &lease, &hold, &ran_out);
         fy_memory_release(&state.memory, &hold, FY_HOLD_UNUSED);
@@ -447,6 +485,14 @@ decide(struct offload *offload)
         fy_verify_intercepted(state.verifier, call, bits, fy_handle_find);
         return FY_REASON_DISABLED;
     }
+    /* Each decision is made anew if the user wants to hear of each. */
+    const uint64_t shape =
+        state.settings->force || fy_debugs(DECIDE) || fy_explains()
+            ? 0
+            : fy_choice_shape(call, state.services->model, bits);
+    if (shape != 0 && fy_choice_is_settled(call, shape)) {
+        return FY_REASON_UNPROFITABLE;
+    }
     reason = fy_bind(state.services->model, call->function, bits,
                      call->registers, fy_handle_find, &offload->bound);
     if (reason != FY_REASON_NONE) {
@@ -468,6 +514,9 @@ decide(struct offload *offload)
                          offload->bound.function->noperands);
     if (!fy_choice_may_pay(&state.chooser, &offload->choice, &offload->bound,
                            &resident, &offload->decision)) {
+        if (resident.kept_bytes == 0) {
+            fy_choice_settle(&offload->choice, call, shape);
+        }
         return FY_REASON_UNPROFITABLE;
     }
     if (!hold(offload)) {
@@ -544,7 +593,7 @@ engine_call(const struct fy_intercepted *call)
     if (fy_debugs(DECIDE)) {
         log_decision(&offload);
     }
-    if (reason == FY_REASON_UNPROFITABLE) {
+    if (reason == FY_REASON_UNPROFITABLE && offload.bound_ok) {
         fy_choice_declined(&offload.choice);
     }
     if (reason == FY_REASON_VERIFIED) {
@@ -608,7 +657,7 @@ engine_observe(const struct fy_intercepted *call)
                                             call->original);
         }
         if (fy_bind_cells(state.services->model, call->function, bits,
-                          call->registers, cells) == FY_REASON_NONE) {
+                          call->registers, true, cells) == FY_REASON_NONE) {
             fy_handle_made(call->registers->result[0], call->function,
                            function->ncells, cells);
         } else {
@@ -646,6 +695,7 @@ engine_loading(const char *file)
 
     if (state.ops && state.ops->loading) {
         state.ops->loading(file);
+        (void)give_up_mirrors();
     }
     errno = saved;
 }

@@ -25,7 +25,7 @@ struct fy_registers {
 };
 
 enum {
-    FY_OWN_BLOCK_BYTES = 128
+    FY_OWN_BLOCK_BYTES = 256
 };
 
 struct fy_intercepted {

@@ -4,7 +4,7 @@
  * compute lane, writes results back on the copy-out lane after their last use
  * or when their room is needed, and undoes everything when anything fails.
  * One thread; blocks only in fy_lane_wait, so that the host device can run the
- * originals there.
+ * originals there. Long because all that a tile goes through shares the executor's state.
  */
 #include "config.h"
 
@@ -28,7 +28,8 @@ enum {
 /* A buffer whose replica is gone, until the last operation on it has run. */
 struct retired {
     uint64_t buffer;
-    uint8_t lane; /* index of the lane to wait for */
+    uint8_t lane;  /* index of the lane to wait for */
+    uint32_t step; /* that used it last */
     uint64_t turn;
 };
 
@@ -45,6 +46,8 @@ struct fy_executor {
     const struct fy_schedule *schedule;
     struct fy_traffic traffic;
     uint64_t *addresses;
+    uint64_t saves, saves_marked,
+        saves_turn; /* of old content; of them marked */
 };
 
 int
@@ -55,7 +58,6 @@ fy_executor_new(struct fy_device *device, struct fy_executor **out)
         return FY_ERR_NOMEM;
     }
     x->device = device;
-    x->undo.device = device;
     x->ops = device->ops;
     for (int i = 0; i < FY_LANES; i++) {
         int status = fy_lane_init(&x->lanes[i], device, (enum fy_stream_kind)i);
@@ -128,47 +130,72 @@ retire(struct fy_executor *x, struct fy_replica *r, int lane, uint64_t turn)
         x->retired_capacity = capacity;
     }
     x->retired[x->retired_end++] =
-        (struct retired){r->buffer, (uint8_t)lane, turn};
+        (struct retired){r->buffer, (uint8_t)lane, r->pinned_by, turn};
     resident_remove(x, r);
     r->buffer = 0;
     r->state = FY_REPLICA_HOST;
     return 0;
 }
 
-/* Frees the buffers whose turn has come; waits for the oldest if told to. */
-static int
-reap(struct fy_executor *x, bool wait)
+/* Frees the oldest buffers whose turn has come. */
+static void
+reap(struct fy_executor *x)
 {
     while (x->retired_first < x->retired_end) {
-        struct retired *oldest = &x->retired[x->retired_first];
-        struct fy_lane *lane = &x->lanes[oldest->lane];
-        if (oldest->turn > lane->completed) {
-            if (!wait) {
-                return 0;
-            }
-            int status = fy_lane_wait(lane, oldest->turn);
-            if (status != 0) {
-                return status;
-            }
+        const struct retired *oldest = &x->retired[x->retired_first];
+        if (oldest->turn > x->lanes[oldest->lane].completed) {
+            return;
         }
-        wait = false;
         x->ops->free(x->device, oldest->buffer);
         x->retired_first++;
     }
     x->retired_first = x->retired_end = 0;
+}
+
+/* Waits for the turn of a buffer, and frees it and those whose turn has come. */
+static int
+reap_at(struct fy_executor *x, size_t at)
+{
+    const struct retired one = x->retired[at];
+    int status = fy_lane_wait(&x->lanes[one.lane], one.turn);
+    if (status != 0) {
+        return status;
+    }
+    memmove(&x->retired[x->retired_first + 1], &x->retired[x->retired_first],
+            (at - x->retired_first) * sizeof one);
+    x->retired_first++;
+    x->ops->free(x->device, one.buffer);
+    reap(x);
     return 0;
 }
 
-/* Enqueues the write-back of a dirty replica, its old content saved first. */
+/* Enqueues that the old content of a replica is saved which is written for the first
+ * time: long before it is copied out, if that is later. */
+static int
+save_old(struct fy_executor *x, struct fy_replica *r)
+{
+    struct fy_copy old;
+    if (r->saved_as > 0 || !fy_undo_copy(&x->undo, r, &old)) {
+        return 0;
+    }
+    r->saved_as = ++x->saves;
+    return x->ops->copy(x->lanes[FY_STREAM_SAVE].stream, &old);
+}
+
+/* Enqueues the write-back of a dirty replica, behind the copy of the old content. */
 static int
 write_back(struct fy_executor *x, struct fy_replica *r)
 {
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    struct fy_lane *save = &x->lanes[FY_STREAM_SAVE];
     int status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
-    if (status != 0) {
-        return status;
+    if (status == 0 && r->saved_as > x->saves_marked) {
+        x->saves_marked = x->saves;
+        status = fy_lane_mark(save, &x->saves_turn);
     }
-    status = fy_undo_save(&x->undo, r);
+    if (status == 0 && r->saved_as > 0) {
+        status = fy_lane_after(out, save, x->saves_turn);
+    }
     if (status != 0) {
         return status;
     }
@@ -190,21 +217,37 @@ is_dirty(const struct fy_replica *r)
     return r->state == FY_REPLICA_DEVICE && !r->scratch;
 }
 
-/* Takes a replica off the device; its buffer is freed when reaped. */
+/* Retires a replica that is not dirty, after its last kernel and copy out. */
+static int
+retire_clean(struct fy_executor *x, struct fy_replica *r)
+{
+    struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    int status = 0;
+    if (r->out_turn <= out->completed) {
+        return retire(x, r, FY_STREAM_COMPUTE, r->used_turn);
+    }
+    if (r->used_turn > out->awaited[FY_STREAM_COMPUTE] ||
+        r->out_turn < out->marked) {
+        status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
+        if (status == 0) {
+            status = fy_lane_mark(out, &r->out_turn);
+        }
+    }
+    return status != 0 ? status : retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
+}
+
+/* Takes a replica off the device, whose buffer is freed when reaped. */
 static int
 drop(struct fy_executor *x, struct fy_replica *r)
 {
-    if (!is_dirty(r)) {
-        return retire(x, r, FY_STREAM_COMPUTE, r->used_turn);
+    int status = 0;
+    if (is_dirty(r)) {
+        status = write_back(x, r);
+        if (status == 0) {
+            status = fy_lane_mark(&x->lanes[FY_STREAM_COPY_OUT], &r->out_turn);
+        }
     }
-    int status = write_back(x, r);
-    if (status == 0) {
-        status = fy_lane_mark(&x->lanes[FY_STREAM_COPY_OUT], &r->out_turn);
-    }
-    if (status == 0) {
-        status = retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
-    }
-    return status;
+    return status != 0 ? status : retire_clean(x, r);
 }
 
 static bool
@@ -216,27 +259,72 @@ goes_before(const struct fy_replica *r, const struct fy_replica *best)
 
 /*
  * Belady: the one used last in the future, the clean one of two alike; of those whose
- * kernels are over, as far as plan/traffic.c would choose so.
+ * kernels are over, as far as plan/traffic.c would choose so. Where the schedule gives
+ * up, else that whose kernel was first.
  */
 static struct fy_replica *
-victim(const struct fy_executor *x, uint32_t step)
+victim(const struct fy_executor *x, uint32_t step, bool *has_rested)
 {
+    const bool gives_up = x->schedule->gives_up;
     const uint32_t lag = x->schedule->overlaps ? FY_SCHEDULE_LAG : 0;
     struct fy_replica *best = NULL, *rested = NULL;
     for (struct fy_replica *r = x->resident; r; r = r->after) {
         if (r->pinned_by == step + 1) {
             continue;
         }
-        if (goes_before(r, best)) {
+        if (gives_up ? !best || r->pinned_by < best->pinned_by
+                     : goes_before(r, best)) {
             best = r;
         }
         if ((r->next_use == FY_NIL ||
-             (r->pinned_by + lag < step + 1 && r->next_use > step + 2 * lag)) &&
+             (r->pinned_by + lag < step + 1 &&
+              (gives_up || r->next_use > step + 2 * lag))) &&
             goes_before(r, rested)) {
             rested = r;
         }
     }
+    *has_rested = rested;
     return rested ? rested : best;
+}
+
+/* Returns true if the schedule waits for a retired buffer rather than giving up tiles. */
+static bool
+is_due(const struct fy_executor *x, const struct retired *one, uint32_t step)
+{
+    const bool leaves = one->lane == FY_STREAM_COPY_OUT;
+    return !x->schedule->gives_up ||
+           one->step + FY_SCHEDULE_LAG * (leaves ? 2 : 1) < step + 1;
+}
+
+/* Waits for room: of the oldest retired buffer that is due; else of a tile that is given up,
+ * or of the buffer that was used before it. FY_ERR_NOFIT: there is neither. */
+static int
+make_room(struct fy_executor *x, uint32_t step)
+{
+    size_t at = x->retired_first;
+    while (at < x->retired_end && !is_due(x, &x->retired[at], step)) {
+        at++;
+    }
+    if (at < x->retired_end) {
+        return reap_at(x, at);
+    }
+    bool has_rested;
+    struct fy_replica *r = victim(x, step, &has_rested);
+    const bool some = x->retired_first < x->retired_end;
+    at = x->retired_first;
+    if (!r && !some) {
+        return FY_ERR_NOFIT;
+    }
+    if (r && (!some || has_rested || r->pinned_by < x->retired[at].step)) {
+        fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
+                 (unsigned long long)r->buffer_bytes, r->key.view);
+        int status = drop(x, r);
+        if (status != 0) {
+            return status;
+        }
+        at = x->retired_end - 1;
+    }
+    return reap_at(x, at);
 }
 
 /*
@@ -256,23 +344,9 @@ give_buffer(struct fy_executor *x, struct fy_replica *r, uint32_t step)
             resident_add(x, r);
             return 0;
         }
-        if (status != FY_ERR_NOFIT) {
-            return status;
+        if (status == FY_ERR_NOFIT) {
+            status = make_room(x, step);
         }
-        if (x->retired_first == x->retired_end) {
-            struct fy_replica *evicted = victim(x, step);
-            if (!evicted) {
-                return FY_ERR_NOFIT;
-            }
-            fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
-                     (unsigned long long)evicted->buffer_bytes,
-                     evicted->key.view);
-            status = drop(x, evicted);
-            if (status != 0) {
-                return status;
-            }
-        }
-        status = reap(x, true);
         if (status != 0) {
             return status;
         }
@@ -312,7 +386,7 @@ repack(struct fy_executor *x, uint32_t index)
         }
     }
     while (x->retired_first < x->retired_end) {
-        int status = reap(x, true);
+        int status = reap_at(x, x->retired_first);
         if (status != 0) {
             return status;
         }
@@ -404,10 +478,8 @@ stage(struct fy_executor *x, uint32_t index)
     for (unsigned k = 0; k < step->ntiles; k++) {
         x->table.uses[step->tiles + k].replica->pinned_by = index + 1;
     }
-    status = reap(x, false);
-    if (status == 0) {
-        status = give_buffers(x, index);
-    }
+    reap(x);
+    status = give_buffers(x, index);
     if (status == FY_ERR_NOFIT) {
         status = repack(x, index);
     }
@@ -437,7 +509,8 @@ compute(struct fy_executor *x, uint32_t index, uint64_t *turn)
     return fy_lane_mark(lane, turn);
 }
 
-/* Marks what the step wrote, and lets go of what no later step uses. */
+/* Marks the tiles that the step wrote, copies out those that no later step writes, and lets
+ * go of those that none uses. */
 static int
 settle(struct fy_executor *x, uint32_t index, uint64_t turn)
 {
@@ -445,25 +518,29 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
     const struct fy_use *uses = x->table.uses + step->tiles;
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
     bool wrote_back = false;
-    uint64_t out_turn = 0;
+    uint64_t out_turn;
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
         r->used_turn = turn;
         r->next_use = uses[k].next;
         if ((x->schedule->tiles[step->tiles + k].access & FY_ACCESS_OUT) != 0) {
             r->state = FY_REPLICA_DEVICE;
+            int status = save_old(x, r);
+            if (status != 0) {
+                return status;
+            }
         }
     }
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
-        if (r->next_use != FY_NIL || !is_dirty(r)) {
-            continue;
+        if (uses[k].final && is_dirty(r)) {
+            int status = write_back(x, r);
+            if (status != 0) {
+                return status;
+            }
+            r->out_turn = out->marked + 1;
+            wrote_back = true;
         }
-        int status = write_back(x, r);
-        if (status != 0) {
-            return status;
-        }
-        r->leaving = wrote_back = true;
     }
     if (wrote_back) {
         int status = fy_lane_mark(out, &out_turn);
@@ -476,8 +553,7 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
         if (r->next_use != FY_NIL || r->buffer == 0 || r->mirrored) {
             continue;
         }
-        int status = r->leaving ? retire(x, r, FY_STREAM_COPY_OUT, out_turn)
-                                : retire(x, r, FY_STREAM_COMPUTE, turn);
+        int status = retire_clean(x, r);
         if (status != 0) {
             return status;
         }
@@ -490,7 +566,8 @@ static int
 finish(struct fy_executor *x, int status)
 {
     static const enum fy_stream_kind order[] = {
-        FY_STREAM_COMPUTE, FY_STREAM_COPY_IN, FY_STREAM_COPY_OUT};
+        FY_STREAM_COMPUTE, FY_STREAM_COPY_IN, FY_STREAM_SAVE,
+        FY_STREAM_COPY_OUT};
     for (int i = 0; i < FY_LANES; i++) {
         int drained = fy_lane_drain(&x->lanes[order[i]]);
         if (status == 0) {
@@ -556,6 +633,7 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
     int saved_errno = errno;
     memset(&x->traffic, 0, sizeof x->traffic);
     x->schedule = schedule;
+    x->saves = x->saves_marked = 0;
     int status = reserve_addresses(x, schedule);
     if (status == 0) {
         status = fy_replica_build(&x->table, schedule);

@@ -10,7 +10,7 @@
 
 enum {
     FY_LANE_EVENTS = 8,
-    FY_LANES = 3
+    FY_LANES = 4
 };
 
 struct fy_lane {

@@ -18,6 +18,22 @@ fits_mirror(const struct fy_replica *r)
     return !r->scratch;
 }
 
+/* Finds rows that an algorithm uses as several matrices: it reads an old matrix while it
+ * writes another in the same memory. */
+static void
+find_parted(const struct fy_replica_table *table, const struct fy_schedule *s)
+{
+    for (const struct fy_replica *r = table->by_place; r; r = r->hh.next) {
+        struct fy_held *held = fy_hold_find(s->hold, &s->views[r->key.view]);
+        if (!held) {
+            continue;
+        }
+        held->parted = held->parted || (held->writes && held->view != 0 &&
+                                        held->view != r->key.view + 1);
+        held->view = r->key.view + 1;
+    }
+}
+
 void
 fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
 {
@@ -27,12 +43,13 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
     for (uint32_t i = 0; i < s->nsteps; i++) {
         ordered = ordered || s->steps[i].after;
     }
+    find_parted(table, s);
     HASH_ITER (hh, table->by_place, r, next) {
         struct fy_held *held = fy_hold_find(s->hold, &s->views[r->key.view]);
         if (!held) {
             continue;
         }
-        if (ordered || !fits_mirror(r)) {
+        if (ordered || held->parted || !fits_mirror(r)) {
             held->missed = true;
             continue;
         }

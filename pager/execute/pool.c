@@ -258,14 +258,14 @@ prepare(struct fy_pool *pool, struct fy_pool_member *m,
 
 /* Returns the part of `total' that mirrors leave, after evicting those in the way. */
 static uint64_t
-without_mirrors(struct fy_pool *pool, uint64_t total, uint64_t useful_bytes)
+without_mirrors(struct fy_pool *pool, uint64_t total, uint64_t needed_bytes)
 {
     uint64_t mirrors = pool->memory ? fy_memory_bytes(pool->memory) : 0;
     uint64_t taken =
         mirrors + __atomic_load_n(&pool->granted_bytes, __ATOMIC_RELAXED);
 
-    if (mirrors > 0 && (taken > total || total - taken < useful_bytes)) {
-        fy_memory_evict(pool->memory, taken + useful_bytes - total);
+    if (mirrors > 0 && (taken > total || total - taken < needed_bytes)) {
+        fy_memory_evict(pool->memory, taken + needed_bytes - total);
         mirrors = fy_memory_bytes(pool->memory);
     }
     return total > mirrors ? total - mirrors : 0;
@@ -277,7 +277,7 @@ without_mirrors(struct fy_pool *pool, uint64_t total, uint64_t useful_bytes)
  */
 static bool
 grant(struct fy_pool *pool, struct fy_pool_member *m, uint64_t useful_bytes,
-      const struct timespec *until)
+      uint64_t needed_bytes, const struct timespec *until)
 {
     bool found = false, more = true;
 
@@ -288,7 +288,7 @@ grant(struct fy_pool *pool, struct fy_pool_member *m, uint64_t useful_bytes,
             m->claimed = true;
             total = pool->ops->memory_bytes(pool->device);
         }
-        total = without_mirrors(pool, total, useful_bytes);
+        total = without_mirrors(pool, total, needed_bytes);
         uint64_t least = useful_bytes < total / 2 ? useful_bytes : total / 2;
         pthread_mutex_lock(&pool->lock);
         uint64_t unused =
@@ -307,8 +307,9 @@ grant(struct fy_pool *pool, struct fy_pool_member *m, uint64_t useful_bytes,
 }
 
 enum fy_reason
-fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes, double wait_seconds,
-             char note[FY_POOL_NOTE_BYTES], struct fy_lease *out)
+fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes, uint64_t needed_bytes,
+             double wait_seconds, char note[FY_POOL_NOTE_BYTES],
+             struct fy_lease *out)
 {
     struct timespec until;
     enum fy_reason reason = FY_REASON_DEVICE_BUSY;
@@ -327,7 +328,8 @@ fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes, double wait_seconds,
     struct fy_pool_member *m = take_member(pool, &until);
     if (m) {
         reason = prepare(pool, m, note);
-        if (reason == FY_REASON_NONE && !grant(pool, m, useful_bytes, &until)) {
+        if (reason == FY_REASON_NONE &&
+            !grant(pool, m, useful_bytes, needed_bytes, &until)) {
             reason = FY_REASON_DEVICE_BUSY;
         }
         if (reason == FY_REASON_NONE) {
@@ -368,8 +370,8 @@ fy_pool_part(struct fy_pool *pool, struct fy_lease *lease, uint64_t left)
     struct fy_pool_member *m = &pool->members[lease->member];
 
     pthread_mutex_lock(&pool->lock);
-    if (m->executor == lease->executor && left <= m->granted_bytes) {
-        pool->granted_bytes -= m->granted_bytes - left;
+    if (m->executor == lease->executor) {
+        pool->granted_bytes += left - m->granted_bytes;
         m->granted_bytes = left;
     }
     pthread_mutex_unlock(&pool->lock);

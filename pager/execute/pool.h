@@ -73,11 +73,13 @@ void fy_pool_close(struct fy_pool *pool, const char *why);
 /*
  * Opens the device at the first call. `useful_bytes': more memory would not
  * help the call; it may get less, but not less than what is worth running with.
+ * Mirrors are evicted until there are `needed_bytes'.
  * FY_REASON_NONE with *out; else DEVICE_BUSY, NO_DEVICE or FORKED, and the
  * device's words in `note' where it said something.
  */
 enum fy_reason fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes,
-                            double wait_seconds, char note[FY_POOL_NOTE_BYTES],
+                            uint64_t needed_bytes, double wait_seconds,
+                            char note[FY_POOL_NOTE_BYTES],
                             struct fy_lease *out);
 /*
  * Gives the lease back, once, and wakes waiting threads. Does nothing for a call that
@@ -85,7 +87,7 @@ enum fy_reason fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes,
  */
 void fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease);
 
-/* Has mirrors of objects take a part of the lease's budget, which is `left' now. */
+/* Has mirrors take a part of the lease's budget, or leave it theirs: it is `left' now. */
 void fy_pool_part(struct fy_pool *pool, struct fy_lease *lease, uint64_t left);
 
 /*

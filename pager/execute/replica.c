@@ -203,9 +203,14 @@ link_uses(struct fy_replica_table *table, const struct fy_schedule *s)
         struct fy_use *uses = table->uses + step->tiles;
         for (uint32_t k = 0; k < step->ntiles; k++) {
             uses[k].next = uses[k].replica->next_use;
+            uses[k].final = !uses[k].replica->rewritten;
         }
         for (uint32_t k = 0; k < step->ntiles; k++) {
             uses[k].replica->next_use = i;
+            if ((s->tiles[step->tiles + k].access &
+                 (FY_ACCESS_OUT | FY_ACCESS_RESTORED)) != 0) {
+                uses[k].replica->rewritten = true;
+            }
         }
     }
 }

@@ -38,14 +38,15 @@ struct fy_replica {
     bool scratch;       /* never copied either way */
     bool used, written; /* by any step */
     bool old_matters;   /* the call may read its old host content */
-    bool leaving;       /* written back after its last use */
+    bool rewritten;     /* by a later step, while uses are linked */
     bool loaded;        /* has been copied in */
-    bool logged;        /* which is in the undo log, at undo_at */
+    bool logged;        /* it is in the undo log, at undo_at */
     uint32_t first_use; /* step */
     uint32_t next_use;  /* step, or FY_NIL */
     uint32_t pinned_by; /* step + 1 that it must stay for */
     uint64_t used_turn; /* of the compute lane, last use */
-    uint64_t out_turn;  /* of the copy-out lane, last write-back */
+    uint64_t saved_as; /* number of the copy that saves the old content, or 0 */
+    uint64_t out_turn; /* of the copy-out lane, last write-back */
     size_t undo_at;
     struct fy_replica *before, *after; /* of those with a buffer, or spare */
 };
@@ -54,6 +55,7 @@ struct fy_replica {
 struct fy_use {
     struct fy_replica *replica;
     uint32_t next; /* the next step that uses the replica, or FY_NIL */
+    bool final;    /* no later step writes it, not even for a time */
 };
 
 struct fy_replica_table {

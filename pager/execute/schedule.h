@@ -19,7 +19,8 @@
  */
 struct fy_tile {
     uint16_t view;
-    uint8_t access; /* in this step: IN, OUT (old content not needed), INOUT */
+    /* in this step: IN, OUT (old content not needed), INOUT; IN with RESTORED */
+    uint8_t access;
     uint8_t naxes;
     int64_t lo[FY_MAX_OPERAND_AXES];
     int64_t n[FY_MAX_OPERAND_AXES];
@@ -60,7 +61,10 @@ struct fy_schedule {
      * final: false undoes all (FY_ERR_UNSUPPORTED).
      */
     bool (*accept)(void *planner);
-    bool overlaps;        /* the device copies both ways while it computes */
+    bool overlaps; /* the device copies both ways while it computes */
+    bool
+        gives_up; /* of tiles that will be used again, before it waits for the room
+                    * of results that have just left */
     struct fy_hold *hold; /* operands with mirrors; NULL: none. Borrowed. */
 };
 

@@ -87,35 +87,19 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
     return 0;
 }
 
-/*
- * Between the host elements of a replica and its box in the log, whose axes
- * are nested as in host memory.
- */
-static int
-move(const struct fy_undo *undo, const struct fy_replica *r,
-     enum fy_direction direction)
+bool
+fy_undo_copy(const struct fy_undo *undo, struct fy_replica *r,
+             struct fy_copy *out)
 {
-    struct fy_copy c = r->copy;
-    c.direction = direction;
-    c.device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
-    (void)fy_view_pack(&c.view, c.device_stride);
-    if (direction == FY_TO_HOST) {
-        return fy_copy_put_back(&c);
+    if (!needs_undo(r)) {
+        return false;
     }
-    return undo->device && undo->device->ops->save
-               ? undo->device->ops->save(undo->device, &c)
-               : fy_copy_run_host(&c);
-}
-
-int
-fy_undo_save(struct fy_undo *undo, struct fy_replica *r)
-{
-    if (r->logged || !needs_undo(r)) {
-        return 0;
-    }
-    int status = move(undo, r, FY_TO_DEVICE);
-    r->logged = status == 0;
-    return status;
+    *out = r->copy;
+    out->direction = FY_TO_LOG;
+    out->device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
+    out->saved = &r->logged;
+    (void)fy_view_pack(&out->view, out->device_stride);
+    return true;
 }
 
 void
@@ -125,8 +109,12 @@ fy_undo_restore(const struct fy_undo *undo,
     struct fy_replica *r, *next;
     HASH_ITER (hh, table->by_place, r, next)
         if (r->logged) {
+            struct fy_copy c = r->copy;
+            c.direction = FY_TO_HOST;
+            c.device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
+            (void)fy_view_pack(&c.view, c.device_stride);
             /* Memory that is no longer there faults in the original, too. */
-            (void)move(undo, r, FY_TO_HOST);
+            (void)fy_copy_put_back(&c);
         }
 }
 

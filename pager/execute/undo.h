@@ -12,7 +12,6 @@ struct fy_undo {
     char *base; /* a mapping, kept between transactions while small */
     size_t bytes;
     uint64_t keep_bytes; /* more is small on a machine with that much memory */
-    struct fy_device *device; /* whose threads save; NULL: the caller's does */
 };
 
 /*
@@ -21,15 +20,13 @@ struct fy_undo {
  */
 int fy_undo_reserve(struct fy_undo *undo,
                     struct fy_replica_table *table) FY_MUST_CHECK;
-/*
- * Saves the host content of a replica before its first write-back. FY_ERR_FAULT:
- * it cannot be read.
- */
-int fy_undo_save(struct fy_undo *undo,
-                 struct fy_replica *replica) FY_MUST_CHECK;
+/* Returns true for a replica that is to be saved before its first copy out, and the copy
+ * that does it. */
+bool fy_undo_copy(const struct fy_undo *undo, struct fy_replica *replica,
+                  struct fy_copy *out);
 /*
  * Puts back everything saved that is still there. No operation may be running on
- * that memory.
+ * that memory, nor any copy out.
  */
 void fy_undo_restore(const struct fy_undo *undo,
                      const struct fy_replica_table *table);

@@ -9,6 +9,7 @@
 #ifndef FERRY_PAGER_MEMORY_COMPARE_H
 #define FERRY_PAGER_MEMORY_COMPARE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct fy_page_hash {
 struct fy_compare {
     unsigned char secret[FY_COMPARE_SECRET_BYTES];
     char *block; /* copies of pages while they are hashed; malloc */
+    bool wanted; /* to be started with the first object */
 };
 
 /* Draws the secret. FY_ERR_NOMEM; FY_ERR_IO: the kernel has no random numbers. */

@@ -16,33 +16,26 @@
 #include "common/debug.h"
 
 enum {
-    MOST_WASTED = 4, /* and the object is dropped: two uses, */
-    WASTED = 2,      /* but four whose pages */
-    LEFT_STALE = 1,  /* the last call could not make clean */
+    MOST_WASTED =
+        6, /* and the object is dropped: three uses more than of use, */
+    WASTED = 2,
+    CHEAP =
+        1, /* where no page was clean, or a result was not read: no copy in */
+    UNWATCHED_HOLDS = 64, /* until the kernel is asked again */
 };
 
 int
 fy_memory_start(struct fy_memory *m, enum fy_residency residency,
                 uint64_t least_bytes)
 {
-    const bool watches = residency == FY_RESIDENCY_AUTO ||
-                         residency == FY_RESIDENCY_WRITE_THROUGH;
-    const bool compares =
-        residency == FY_RESIDENCY_AUTO || residency == FY_RESIDENCY_COMPARE;
-
     m->residency = residency;
     m->least_bytes = least_bytes ? least_bytes : FY_MEMORY_LEAST_BYTES;
     m->watch.fd = -1;
+    m->watch.wanted = residency == FY_RESIDENCY_AUTO ||
+                      residency == FY_RESIDENCY_WRITE_THROUGH;
+    m->compare.wanted =
+        residency == FY_RESIDENCY_AUTO || residency == FY_RESIDENCY_COMPARE;
     m->compares = true;
-    bool can_watch = watches && fy_pages_open(&m->watch) == FY_OK;
-    bool can_compare = compares && fy_compare_start(&m->compare) == FY_OK;
-    if (watches && !can_watch) {
-        fy_debug(MEMORY,
-                 "this kernel, or a filter, does not let writes be watched");
-    }
-    if (!can_watch && !can_compare) {
-        m->residency = FY_RESIDENCY_OFF;
-    }
     return pthread_mutex_init(&m->lock, NULL) ? FY_ERR_NOMEM : FY_OK;
 }
 
@@ -107,6 +100,7 @@ static void
 unwatch(struct fy_memory *m)
 {
     fy_pages_close(&m->watch);
+    m->watch.wanted = false;
     for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
         struct fy_object *o = &m->objects[i];
         if (o->end != 0 && !o->hashes) {
@@ -134,6 +128,9 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
 {
     held->object = o;
     if (look(m, held) != FY_OK) {
+        if (is_new && !o->hashes) {
+            m->unwatched_until = m->holds + UNWATCHED_HOLDS;
+        }
         fy_object_drop(
             m, o, "its mapping is another one, or the kernel refused a look");
         return false;
@@ -152,6 +149,7 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
         return false;
     }
     if (rival == FY_PAGES_PINNED) {
+        m->unwatched_until = m->holds + UNWATCHED_HOLDS;
         fy_object_drop(m, o, "memory may be pinned");
         return false;
     }
@@ -161,11 +159,14 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (is_new) {
         return true;
     }
-    o->wasted = !waste ? 0 : o->wasted + (o->was_partial ? LEFT_STALE : WASTED);
+    o->wasted += !waste                           ? -WASTED
+                 : o->was_partial || !held->reads ? CHEAP
+                                                  : WASTED;
+    o->wasted = o->wasted < -MOST_WASTED ? -MOST_WASTED : o->wasted;
     o->was_partial = false;
     o->was_kept = o->was_kept || (held->reads && !waste);
     if (o->wasted >= MOST_WASTED) {
-        fy_object_back_off(m, o->start, o->end);
+        fy_object_back_off(m, o);
         fy_object_drop(m, o, "it is written between calls");
         return false;
     }
@@ -250,6 +251,55 @@ fy_memory_compare(struct fy_memory *m, bool pays)
     __atomic_store_n(&m->compares, pays, __ATOMIC_RELAXED);
 }
 
+uint64_t
+fy_memory_want(struct fy_memory *m, const struct fy_view *views, unsigned n)
+{
+    uint64_t bytes = 0;
+    if (__atomic_load_n(&m->resident_bytes, __ATOMIC_RELAXED) == 0) {
+        return 0;
+    }
+    pthread_mutex_lock(&m->lock);
+    for (unsigned i = 0; i < n; i++) {
+        struct fy_held held;
+        for (unsigned k = 0; describe(&views[i], m->least_bytes, &held) &&
+                             k < FY_MEMORY_OBJECTS;
+             k++) {
+            struct fy_object *o = &m->objects[k];
+            if (o->start <= held.lo && o->end >= held.hi) {
+                o->used = m->holds + 1;
+                bytes += held.hi - held.lo;
+            }
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return bytes;
+}
+
+/* Returns the object of the row, of use for it, or NULL. */
+static struct fy_object *
+take(struct fy_memory *m, struct fy_device *device, struct fy_held *held,
+     const struct fy_hold *hold, uint64_t *budget, uint64_t least)
+{
+    bool busy = false;
+    uint64_t before = m->resident_bytes;
+    struct fy_object *o = fy_object_find(m, held->lo, held->hi, hold, &busy);
+    const bool is_new = !o;
+
+    *budget += before - m->resident_bytes;
+    if (!o && !busy) {
+        o = fy_object_make(m, device, held->lo, held->hi, budget, least);
+    }
+    before = m->resident_bytes;
+    if (o && o->device != device) {
+        fy_object_drop(m, o, "it is of another device");
+        o = NULL;
+    } else if (o && !refresh(m, o, held, is_new)) {
+        o = NULL;
+    }
+    *budget += before - m->resident_bytes;
+    return o;
+}
+
 void
 fy_memory_hold(struct fy_memory *m, struct fy_device *device,
                const struct fy_view *views, unsigned n, uint64_t *budget,
@@ -264,7 +314,6 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
     m->holds++;
     for (unsigned i = 0; i < n && i < FY_MAX_OPERANDS; i++) {
         struct fy_held *held = &hold->rows[hold->count];
-        bool busy = false;
         if (!describe(&views[i], m->least_bytes, held)) {
             continue;
         }
@@ -272,17 +321,8 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
             hold->operands |= UINT32_C(1) << i;
             continue;
         }
-        struct fy_object *o =
-            fy_object_find(m, held->lo, held->hi, hold, &busy);
-        bool is_new = !o;
-        if (o && o->device != device) {
-            fy_object_drop(m, o, "it is of another device");
-            continue;
-        }
-        if (!o && !busy) {
-            o = fy_object_make(m, device, held->lo, held->hi, budget, least);
-        }
-        if (!o || !refresh(m, o, held, is_new)) {
+        struct fy_object *o = take(m, device, held, hold, budget, least);
+        if (!o) {
             continue;
         }
         o->owner = hold;
@@ -357,7 +397,7 @@ settle(struct fy_memory *m, const struct fy_held *held)
         settle_read(m, held);
     }
     if (!held->placed) {
-        fy_object_back_off(m, held->object->start, held->object->end);
+        fy_object_back_off(m, held->object);
     }
     return held->placed;
 }

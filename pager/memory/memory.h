@@ -37,8 +37,8 @@ struct fy_object {
     /* Hashes of the mirror's pages, as in `clean'; NULL: the kernel tells of writes. */
     struct fy_page_hash *hashes;
     uint64_t used; /* count of holds when a call last had it */
-    unsigned
-        wasted; /* by uses in a row that found it stale, or overwrote it unread */
+    /* Uses that found it stale, or overwrote it unread, less those that were of use. */
+    int wasted;
     bool was_read;     /* by the last call */
     bool was_partial;  /* a result with gaps, of the last call */
     bool was_kept;     /* some call found a good part of it clean */
@@ -71,12 +71,14 @@ struct fy_memory {
     enum fy_residency residency; /* OFF: every function does nothing */
     uint64_t least_bytes;        /* of an object; smaller operands are copied */
     struct fy_pages watch;
-    struct fy_compare compare; /* block NULL: contents are not compared */
-    pthread_mutex_t lock;      /* protects all below, and `compare' */
+    struct fy_compare
+        compare;          /* block NULL: none was compared yet, or can be */
+    pthread_mutex_t lock; /* protects all below, and `compare' */
     uint64_t holds;
-    uint64_t resident_bytes; /* device memory of all mirrors */
-    bool found;              /* a written page, by the last scan */
-    bool has_watched;        /* some mapping, ever; stays in a forked child */
+    uint64_t resident_bytes;  /* device memory of all mirrors */
+    bool found;               /* a written page, by the last scan */
+    bool has_watched;         /* some mapping, ever; stays in a forked child */
+    uint64_t unwatched_until; /* count of holds: the kernel was asked in vain */
     struct fy_object objects[FY_MEMORY_OBJECTS];
     struct fy_past past[FY_MEMORY_PAST];
     struct fy_known known[FY_MEMORY_OBJECTS]; /* atomic, without the lock */
@@ -91,6 +93,10 @@ struct fy_held {
     bool dense;  /* has every byte of lo .. hi - 1 */
     bool placed; /* some tile lies in the mirror */
     bool missed; /* some tile does not */
+    /* Number + 1 of a view of the schedule that has the row's bytes (0: none); other views
+     * have them, too, and a tile of each has other content. */
+    uint32_t view;
+    bool parted;
 };
 
 struct fy_hold {
@@ -113,7 +119,7 @@ enum fy_hold_end {
 };
 
 /*
- * Starts the room: asks the kernel once for write protection, which `auto' and
+ * Starts the room. The first object asks the kernel for write protection, which `auto' and
  * `write-through' use; `auto' compares memory that cannot be watched, `compare' all. With
  * neither, and with `off', there are no objects. Objects have at least `least_bytes' (0:
  * FY_MEMORY_LEAST_BYTES). FY_ERR_NOMEM.
@@ -124,7 +130,7 @@ int fy_memory_start(struct fy_memory *memory, enum fy_residency residency,
 /*
  * Gives the call that owns `hold' an object for each of the n views (operands) that may
  * have one. Mirrors are allocated on `device' from *budget_bytes, which is reduced by
- * their size; at least `least_bytes' of it stay. fy_memory_release() must follow.
+ * their size, and grows by that of dropped ones; at least `least_bytes' of it stay. fy_memory_release() must follow.
  */
 void fy_memory_hold(struct fy_memory *memory, struct fy_device *device,
                     const struct fy_view *views, unsigned n,
@@ -145,8 +151,12 @@ struct fy_memory_guess fy_memory_expect(const struct fy_memory *memory,
 /* Has objects compared, or not, that cannot be watched; at first they are. */
 void fy_memory_compare(struct fy_memory *memory, bool pays);
 
-/* Frees mirrors that no call uses, the least recently used first, until `bytes' were
- * freed or none is left. */
+/* Has the objects of the views evicted later than others. Returns the bytes of the views
+ * that have objects. */
+uint64_t fy_memory_want(struct fy_memory *memory, const struct fy_view *views,
+                        unsigned n);
+/* Frees mirrors that no call uses until `bytes' were freed or none is left: first those
+ * whose last use was of no use, then the least recently used. */
 void fy_memory_evict(struct fy_memory *memory, uint64_t bytes);
 /* The device memory that mirrors have. */
 uint64_t fy_memory_bytes(const struct fy_memory *memory);

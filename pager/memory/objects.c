@@ -53,6 +53,25 @@ fy_objects_stale(void *opaque, uintptr_t first, uintptr_t end)
     }
 }
 
+static void
+reclaim(void *of, uint64_t bytes)
+{
+    fy_memory_evict(of, bytes);
+}
+
+/* Tells the device that it may have the mirror back, or that it is about to be freed. */
+static void
+keep(struct fy_memory *m, const struct fy_object *o, bool kept)
+{
+    if (o->device->ops->keep) {
+        if (o->device->reclaim_of != m) {
+            o->device->reclaim_of = m;
+            o->device->reclaim = reclaim;
+        }
+        o->device->ops->keep(o->device, o->buffer, kept);
+    }
+}
+
 void
 fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
 {
@@ -60,9 +79,10 @@ fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
         o->dead = true;
         return;
     }
-    fy_debug(MEMORY, "object of %llu bytes dropped: %s",
+    fy_debug(MEMORY, "object at %#lx of %llu bytes dropped: %s", o->start,
              (unsigned long long)(o->end - o->start), why);
     if (o->buffer) {
+        keep(m, o, false);
         o->device->ops->free(o->device, o->buffer);
     }
     m->resident_bytes -= o->buffer_bytes;
@@ -91,10 +111,11 @@ remember(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
 }
 
 void
-fy_object_back_off(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
+fy_object_back_off(struct fy_memory *m, const struct fy_object *o)
 {
-    struct fy_past *past = remember(m, lo, hi);
-    past->backoff = past->backoff == 0 ? FIRST_SKIP : 2 * past->backoff;
+    struct fy_past *past = remember(m, o->start, o->end);
+    past->backoff =
+        past->backoff == 0 || o->was_kept ? FIRST_SKIP : 2 * past->backoff;
     past->backoff = past->backoff > MOST_SKIP ? MOST_SKIP : past->backoff;
     past->skip = past->backoff;
 }
@@ -124,6 +145,31 @@ fy_object_find(struct fy_memory *m, uintptr_t lo, uintptr_t hi,
     return NULL;
 }
 
+/* Has the kernel watch the bytes; asks it once whether it can. */
+static bool
+watch(struct fy_memory *m, uintptr_t lo, uintptr_t hi)
+{
+    if (m->holds < m->unwatched_until) {
+        return false;
+    }
+    if (m->watch.wanted && m->watch.fd < 0) {
+        m->watch.wanted = fy_pages_open(&m->watch) == FY_OK;
+        fy_debug(MEMORY, "this kernel, or a filter, %s writes be watched",
+                 m->watch.wanted ? "lets" : "does not let");
+    }
+    m->has_watched = m->has_watched || m->watch.fd >= 0;
+    return m->watch.fd >= 0 && fy_pages_add(&m->watch, lo, hi) == FY_OK;
+}
+
+static bool
+may_compare(struct fy_memory *m)
+{
+    if (m->compare.wanted && !m->compare.block) {
+        m->compare.wanted = fy_compare_start(&m->compare) == FY_OK;
+    }
+    return m->compare.block && __atomic_load_n(&m->compares, __ATOMIC_RELAXED);
+}
+
 struct fy_object *
 fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
                uintptr_t hi, uint64_t *budget, uint64_t least)
@@ -142,10 +188,8 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
     if (!o || bytes > *budget || *budget - bytes < least) {
         return NULL;
     }
-    m->has_watched = m->has_watched || m->watch.fd >= 0;
-    bool watched = m->watch.fd >= 0 && fy_pages_add(&m->watch, lo, hi) == FY_OK;
-    if (!watched && !(m->compare.block &&
-                      __atomic_load_n(&m->compares, __ATOMIC_RELAXED))) {
+    bool watched = watch(m, lo, hi);
+    if (!watched && !may_compare(m)) {
         return NULL;
     }
     size_t pages = (fy_page_up(hi) - fy_page_down(lo)) / FY_PAGE_BYTES;
@@ -163,11 +207,28 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
     o->device = device;
     o->buffer_bytes = bytes;
     o->mirror = o->buffer + lo % MIRROR_ALIGN;
+    keep(m, o, true);
     m->resident_bytes += bytes;
     *budget -= bytes;
-    fy_debug(MEMORY, "object of %llu bytes made, %s",
+    fy_debug(MEMORY, "object at %#lx of %llu bytes made, %s", lo,
              (unsigned long long)(hi - lo), watched ? "watched" : "compared");
     return o;
+}
+
+/* Returns true if the object's last use was of no use, and no call is about to use it. */
+static bool
+is_useless(const struct fy_memory *m, const struct fy_object *o)
+{
+    return o->wasted > 0 && o->used <= m->holds;
+}
+
+/* Returns true if the first is to be evicted before the second. */
+static bool
+goes_before(const struct fy_memory *m, const struct fy_object *a,
+            const struct fy_object *b)
+{
+    const bool useless = is_useless(m, a), other = is_useless(m, b);
+    return useless != other ? useless : a->used < b->used;
 }
 
 void
@@ -183,7 +244,7 @@ fy_memory_evict(struct fy_memory *m, uint64_t bytes)
         for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
             struct fy_object *o = &m->objects[i];
             if (o->end != 0 && !o->owner &&
-                (!oldest || o->used < oldest->used)) {
+                (!oldest || goes_before(m, o, oldest))) {
                 oldest = o;
             }
         }
@@ -192,7 +253,7 @@ fy_memory_evict(struct fy_memory *m, uint64_t bytes)
         }
         freed += oldest->buffer_bytes;
         if (!oldest->was_kept) {
-            fy_object_back_off(m, oldest->start, oldest->end);
+            fy_object_back_off(m, oldest);
         }
         fy_object_drop(m, oldest, "other calls need the memory");
     }

@@ -51,7 +51,8 @@ void fy_object_drop(struct fy_memory *memory, struct fy_object *object,
 /* Tells fy_memory_expect() of the object; 0 bytes: it is, or will be, no more. */
 void fy_object_publish(struct fy_memory *memory, const struct fy_object *object,
                        uint64_t clean_bytes);
-/* Has the next objects of that range made later and later. */
-void fy_object_back_off(struct fy_memory *memory, uintptr_t lo, uintptr_t hi);
+/* Has the next objects of the range made later; later and later if they were of no use. */
+void fy_object_back_off(struct fy_memory *memory,
+                        const struct fy_object *object);
 
 #endif

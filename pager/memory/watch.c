@@ -87,6 +87,19 @@ is_filtered(void)
     return line && line[10] != '0';
 }
 
+/* Moves the descriptor to a high number. Returns -1 if there is none, because a program
+ * with so few descriptors may need all of them. */
+static int
+move_up(int fd)
+{
+    int high = -1;
+    if (fd >= 0) {
+        high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
+        close_fd(fd);
+    }
+    return high;
+}
+
 int
 fy_pages_open(struct fy_pages *watch)
 {
@@ -101,20 +114,13 @@ fy_pages_open(struct fy_pages *watch)
         errno = saved;
         return FY_ERR_UNSUPPORTED;
     }
-    int fd =
-        (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+    int fd = move_up(
+        (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY));
     if (fd >= 0 &&
         (watch->control(fd, UFFDIO_API, &api) != 0 ||
          !(api.features & WP_ASYNC) || !(api.features & WP_UNPOPULATED))) {
         close_fd(fd);
         fd = -1;
-    }
-    if (fd >= 0) {
-        int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
-        if (high >= 0) {
-            close_fd(fd);
-            fd = high;
-        }
     }
     watch->fd = fd;
     errno = saved;
@@ -245,7 +251,7 @@ fy_pages_scan(const struct fy_pages *watch, uintptr_t first, uintptr_t end,
     if (first >= end) {
         return FY_OK;
     }
-    int fd = open_proc("/proc/self/pagemap");
+    int fd = open_proc("/proc/thread-self/pagemap");
     if (fd < 0) {
         errno = saved;
         return FY_ERR_IO;
@@ -287,7 +293,11 @@ fy_pages_let(const struct fy_pages *watch, uintptr_t first, uintptr_t end)
     errno = saved;
 }
 
-/* By the first letters of a descriptor's target. */
+/*
+ * By the first letters of a descriptor's target, the longest row first. Drivers pin memory
+ * for their devices (RDMA and other fabrics, VFIO, graphics, XPMEM): of one that is not
+ * listed ferry believes that it does. Of NVIDIA's the engine knows more.
+ */
 static enum fy_pages_rival
 rival_of(const char *target)
 {
@@ -296,11 +306,24 @@ rival_of(const char *target)
         enum fy_pages_rival is;
     } kinds[] = {
         {"anon_inode:[io_uring]", FY_PAGES_PINNED},
-        {"/dev/infiniband/", FY_PAGES_PINNED},
-        {"/dev/vfio/", FY_PAGES_PINNED},
         {"anon_inode:[vfio", FY_PAGES_PINNED},
         {own_target, FY_PAGES_WATCHED},
         {"/dev/userfaultfd", FY_PAGES_WATCHED},
+        {"/dev/null", FY_PAGES_ALONE},
+        {"/dev/zero", FY_PAGES_ALONE},
+        {"/dev/full", FY_PAGES_ALONE},
+        {"/dev/random", FY_PAGES_ALONE},
+        {"/dev/urandom", FY_PAGES_ALONE},
+        {"/dev/tty", FY_PAGES_ALONE},
+        {"/dev/pts/", FY_PAGES_ALONE},
+        {"/dev/ptmx", FY_PAGES_ALONE},
+        {"/dev/console", FY_PAGES_ALONE},
+        {"/dev/shm/", FY_PAGES_ALONE},
+        {"/dev/hugepages/", FY_PAGES_ALONE},
+        {"/dev/mqueue/", FY_PAGES_ALONE},
+        {"/dev/fuse", FY_PAGES_ALONE},
+        {"/dev/nvidia", FY_PAGES_ALONE},
+        {"/dev/", FY_PAGES_PINNED},
     };
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -332,6 +355,11 @@ fy_pages_rival(const struct fy_pages *watch)
                            sizeof(target) - 1);
         target[got > 0 ? got : 0] = '\0';
         found = ++count > MAX_FDS ? FY_PAGES_PINNED : rival_of(target);
+        /* A read in the background (libaio, another thread) pins the pages. */
+        long flags = syscall(SYS_fcntl, atoi(entry->d_name), F_GETFL);
+        if (!found && flags >= 0 && (flags & O_DIRECT)) {
+            found = FY_PAGES_PINNED;
+        }
     }
     if (folder >= 0) {
         close_fd(folder);

@@ -23,7 +23,8 @@ enum {
 };
 
 struct fy_pages {
-    int fd; /* userfaultfd; -1: not available */
+    int fd;      /* userfaultfd; -1: not available */
+    bool wanted; /* to be opened with the first object */
     /* ioctl(2), exchanged by tests that inject failures. */
     int (*control)(int fd, unsigned long request, void *argument);
 };
@@ -65,7 +66,7 @@ void fy_pages_let(const struct fy_pages *watch, uintptr_t first, uintptr_t end);
 /* Reasons why writes to protected pages may not be seen, or protection is not wanted. */
 enum fy_pages_rival {
     FY_PAGES_ALONE,
-    FY_PAGES_PINNED,  /* io_uring, RDMA, VFIO: pages that were pinned before */
+    FY_PAGES_PINNED,  /* io_uring, a device: pages that were pinned before */
     FY_PAGES_WATCHED, /* by a userfaultfd of the program's own, or soon */
 };
 

@@ -74,6 +74,7 @@ struct fy_variant {
     struct fy_transform transform;
     bool is_kernel; /* launched by `grid' */
     struct fy_grid grid;
+    double work; /* of plans with steps of many kinds: operations; else 0 */
     struct fy_variant *then; /* the next step on the same tiles, of which
                               * only the fields above and the slots count */
     struct fy_slot slots[FY_MAX_SLOTS];

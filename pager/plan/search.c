@@ -18,7 +18,7 @@
 enum {
     MAX_CUT_AXES = 4,
     MAX_COUNTS = 24,
-    MAX_FINALISTS = 36,
+    MAX_FINALISTS = 96,
     SEARCH_STEPS = 1 << 14, /* finer shapes only if nothing coarser fits */
     /* Time decides from so many times options.overlap_bytes on: on a simulated H100
      * dgemm of 2048 took 3.3 ms whole and 4.0 in pieces, 4096 11.7 either way, 8192 52
@@ -48,8 +48,8 @@ struct candidate {
 
 struct search {
     const struct fy_bound *bound;
-    uint64_t budget;
-    unsigned naxes; /* those that may be cut */
+    uint64_t budget, room; /* room: of it, less what fragments lose */
+    unsigned naxes;        /* those that may be cut */
     unsigned axis[MAX_CUT_AXES];
     uint32_t counts[MAX_CUT_AXES][MAX_COUNTS];
     unsigned ncounts[MAX_CUT_AXES];
@@ -156,7 +156,7 @@ static double
 rate(const struct search *search, const uint32_t *count, const uint8_t *order)
 {
     double total = 0, working = 0, saving = 0, steps = 1, touched = 0;
-    double out = 0;
+    double out = 0, waits = 0;
 
     for (unsigned i = 0; i < search->naxes; i++) {
         steps *= count[i];
@@ -180,7 +180,7 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
         touched += device * steps;
         working += streamed && !search->single_buffered ? 2 * device : device;
     }
-    if (working > (double)search->budget ||
+    if (working > (double)search->room ||
         (search->fits && steps > OVERLAP_STEPS)) {
         return -1;
     }
@@ -205,7 +205,12 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
         }
         total += loads * inner;
         out += search->written[o] ? passes * inner : 0;
-        double spare = (double)search->budget - working;
+        double tile = inner * tile_share(search, o, count);
+        if (search->written[o] &&
+            working + tile * search->packing[o] > (double)search->room) {
+            waits += passes * inner - tile; /* for the one before to be out */
+        }
+        double spare = (double)search->room - working;
         double again = (passes - 1) * (spare < inner ? spare : inner);
         if (again > saving) {
             saving = again;
@@ -218,7 +223,7 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
         double kernels = (search->kernels > memory ? search->kernels : memory) +
                          steps * search->step_bytes;
         return rate_ends(search, count) + TRAFFIC_SHARE * (total - saving) +
-               (kernels > longest ? kernels : longest);
+               waits + (kernels > longest ? kernels : longest);
     }
     return total - saving + steps * STEP_BYTES + touched * TOUCH_WEIGHT;
 }
@@ -358,7 +363,7 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
 {
     uint64_t steps = fy_shape_steps(shape);
     struct fy_access_trace trace = {0};
-    struct fy_trace_time time;
+    struct fy_trace_time time = {.cost = 0};
     struct fy_traffic traffic;
     uint32_t base[FY_MAX_OPERANDS];
     double touched = 0;
@@ -390,18 +395,13 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
             touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
         }
         double memory = touched * DEVICE_WEIGHT;
-        time.kernels = (search->kernels > memory ? search->kernels : memory) /
-                           (double)steps +
-                       search->step_bytes;
-        status = fy_trace_run(&trace,
-                              search->fits || search->step_bytes == 0
-                                  ? search->budget
-                                  : search->budget - search->budget / 8,
+        time.kernels = search->kernels > memory ? search->kernels : memory;
+        time.start = search->step_bytes;
+        status = fy_trace_run(&trace, search->room,
                               search->step_bytes > 0 ? &time : NULL, &traffic);
     }
     if (status == FY_OK && search->step_bytes > 0) {
-        *out = time.end + TRAFFIC_SHARE * ((double)traffic.bytes_in +
-                                           (double)traffic.bytes_out);
+        *out = time.cost;
     } else if (status == FY_OK) {
         *out = (double)traffic.bytes_in + (double)traffic.bytes_out +
                (double)steps * STEP_BYTES + touched * TOUCH_WEIGHT;
@@ -455,6 +455,9 @@ search_budget(struct fy_planner *planner, struct search *search)
     struct fy_shape shape;
     int status;
 
+    search->room = search->fits || search->step_bytes == 0
+                       ? search->budget
+                       : search->budget - search->budget / 8;
     search->nbest = 0;
     search->single_buffered = false;
     try_counts(search, count, 0, 1);

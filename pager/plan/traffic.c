@@ -15,6 +15,8 @@ enum {
     NEVER = UINT32_MAX
 };
 
+static const double TRAFFIC_SHARE = 0.1;
+
 enum {
     STEP_SHARE = 12 /* of options.overlap_bytes: the cost of a step */
 };
@@ -29,8 +31,9 @@ struct heap {
 
 struct state {
     uint32_t next, last; /* steps of the next use, or NEVER, and of the last */
-    bool resident, dirty;
-    double ready, idle; /* times: copied in; the last use ends */
+    bool resident, dirty, leaves;
+    /* Times: copied in; the last use ends; copied out. */
+    double ready, idle, gone;
 };
 
 static int
@@ -86,6 +89,7 @@ struct cache {
     uint64_t used, budget;
     uint64_t in, out;
     uint32_t lag;
+    bool gives_up, evicts;
     double in_end, step_end, out_end; /* of the three lanes so far */
 };
 
@@ -104,21 +108,36 @@ copy_out(struct cache *cache, uint32_t tile)
 
     cache->out += bytes;
     cache->out_end = later(cache->out_end, state->idle) + (double)bytes;
-    state->idle = cache->out_end;
+    state->idle = state->gone = cache->out_end;
     state->dirty = false;
+    state->leaves = true;
+}
+
+/* Returns true if the room of a tile is free soon: see executor.c. */
+static bool
+has_rested(const struct cache *cache, const struct state *state, uint32_t step)
+{
+    const uint32_t lag = cache->lag;
+
+    if (state->next == NEVER) {
+        return !cache->gives_up ||
+               state->last + (state->leaves ? 2 * lag : lag) < step;
+    }
+    return lag == 0 || (state->last + lag < step &&
+                        (cache->gives_up || state->next > step + 2 * lag));
 }
 
 /*
- * Chooses the tile that is used last, no tile of `step'; of two, a tile that has rested
- * for `lag' steps. False: there is none.
+ * Chooses the tile that is used last, no tile of `step'; of two, a tile that has rested.
+ * False: there is none.
  */
 static bool
 choose_victim(struct cache *cache, uint32_t step, uint32_t *out, int *status)
 {
     struct {
         uint32_t next, tile;
-    } aside[FY_SCHEDULE_LAG * FY_MAX_OPERANDS];
-    uint32_t next, count = 0;
+    } aside[FY_SCHEDULE_LAG * FY_MAX_OPERANDS] = {{0}};
+    uint32_t next, count = 0, second = 0;
     bool found = false;
 
     *status = FY_OK;
@@ -128,17 +147,19 @@ choose_victim(struct cache *cache, uint32_t step, uint32_t *out, int *status)
         if (!state->resident || state->next != next || next <= step) {
             continue; /* stale, or in use by this step */
         }
-        found =
-            cache->lag == 0 || next == NEVER ||
-            (state->last + cache->lag < step && next > step + 2 * cache->lag);
+        found = has_rested(cache, state, step);
         if (!found) {
+            if (cache->gives_up &&
+                state->last < cache->states[aside[second].tile].last) {
+                second = count;
+            }
             aside[count].next = next;
             aside[count++].tile = *out;
         }
     }
     for (uint32_t i = 0; i < count && *status == FY_OK; i++) {
-        if (i == 0 && !found) {
-            *out = aside[0].tile;
+        if (i == second && !found) {
+            *out = aside[i].tile;
             continue;
         }
         *status = heap_push(&cache->heap, aside[i].next, aside[i].tile);
@@ -164,26 +185,36 @@ make_room(struct cache *cache, uint64_t bytes, uint32_t step, double *free_at)
             copy_out(cache, tile);
         }
         state->resident = false;
+        cache->evicts = true;
         cache->used -= cache->trace->tiles[tile].device_bytes;
         *free_at = later(*free_at, state->idle);
     }
     return FY_OK;
 }
 
-/* next[i]: the step after its own in which row i's tile is used again. */
-static uint32_t *
+struct future {
+    uint32_t
+        step; /* after its own in which a row's tile is used again, or NEVER */
+    bool final; /* none writes it again */
+};
+
+static struct future *
 next_uses(const struct fy_access_trace *trace)
 {
-    uint32_t *next = malloc(sizeof(*next) * (trace->naccesses + 1));
-    uint32_t *seen = malloc(sizeof(*seen) * (trace->ntiles + 1));
+    struct future *next = calloc(trace->naccesses + 1u, sizeof(*next));
+    struct future *seen = calloc(trace->ntiles + 1u, sizeof(*seen));
 
     if (next && seen) {
         for (uint32_t t = 0; t < trace->ntiles; t++) {
-            seen[t] = NEVER;
+            seen[t] = (struct future){NEVER, true};
         }
         for (uint32_t i = trace->naccesses; i-- > 0;) {
-            next[i] = seen[trace->accesses[i].tile];
-            seen[trace->accesses[i].tile] = trace->accesses[i].step;
+            const struct fy_trace_access *row = &trace->accesses[i];
+            struct future *of = &seen[row->tile];
+            next[i] = *of;
+            of->step = row->step;
+            of->final = of->final &&
+                        !(row->access & (FY_ACCESS_OUT | FY_ACCESS_RESTORED));
         }
     } else {
         free(next);
@@ -194,7 +225,7 @@ next_uses(const struct fy_access_trace *trace)
 }
 
 static int
-run_step(struct cache *cache, const uint32_t *next, uint32_t first,
+run_step(struct cache *cache, const struct future *next, uint32_t first,
          uint32_t end, double kernels)
 {
     const struct fy_trace_access *rows = cache->trace->accesses;
@@ -232,13 +263,13 @@ run_step(struct cache *cache, const uint32_t *next, uint32_t first,
     cache->step_end = start + kernels;
     for (uint32_t i = first; i < end; i++) {
         struct state *state = &cache->states[rows[i].tile];
-        state->next = next[i];
+        state->next = next[i].step;
         state->last = step;
-        state->idle = cache->step_end;
-        if (state->dirty && next[i] == NEVER) {
+        state->idle = later(cache->step_end, state->gone);
+        if (state->dirty && next[i].final) {
             copy_out(cache, rows[i].tile);
         }
-        status = heap_push(&cache->heap, next[i], rows[i].tile);
+        status = heap_push(&cache->heap, next[i].step, rows[i].tile);
         if (status) {
             return status;
         }
@@ -246,17 +277,26 @@ run_step(struct cache *cache, const uint32_t *next, uint32_t first,
     return FY_OK;
 }
 
-int
-fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
-             struct fy_trace_time *time, struct fy_traffic *out)
+static int
+run_once(const struct fy_access_trace *trace, uint64_t budget_bytes,
+         struct fy_trace_time *time, struct fy_traffic *out)
 {
     struct cache cache = {.trace = trace,
                           .budget = budget_bytes,
-                          .lag = time ? FY_SCHEDULE_LAG : 0};
-    uint32_t *next = next_uses(trace);
+                          .lag = time ? FY_SCHEDULE_LAG : 0,
+                          .gives_up = time && time->gives_up};
+    struct future *next = next_uses(trace);
     uint32_t steps = 0;
     int status = FY_OK;
 
+    double works = 0;
+
+    for (uint32_t i = 0; i < trace->naccesses; i++) {
+        if (i == 0 || trace->accesses[i].step != trace->accesses[i - 1].step) {
+            works += (double)trace->accesses[i].work;
+            steps++;
+        }
+    }
     cache.states = calloc(trace->ntiles + 1, sizeof(*cache.states));
     if (!next || !cache.states) {
         status = FY_ERR_NOMEM;
@@ -267,8 +307,10 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
                trace->accesses[end].step == trace->accesses[i].step) {
             end++;
         }
-        status = run_step(&cache, next, i, end, time ? time->kernels : 0);
-        steps++;
+        double share = works > 0 ? (double)trace->accesses[i].work / works
+                                 : 1 / (double)steps;
+        status = run_step(&cache, next, i, end,
+                          time ? time->kernels * share + time->start : 0);
         i = end;
     }
     if (status == FY_OK) {
@@ -276,11 +318,37 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
             .bytes_in = cache.in, .bytes_out = cache.out, .chunks = steps};
         if (time) {
             time->end = later(cache.step_end, cache.out_end);
+            time->evicts = cache.evicts;
+            time->cost = time->end +
+                         TRAFFIC_SHARE * ((double)cache.in + (double)cache.out);
         }
     }
     free(cache.heap.rows);
     free(cache.states);
     free(next);
+    return status;
+}
+
+int
+fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
+             struct fy_trace_time *time, struct fy_traffic *out)
+{
+    if (!time) {
+        return run_once(trace, budget_bytes, NULL, out);
+    }
+    struct fy_trace_time other = *time;
+    struct fy_traffic others;
+    time->gives_up = false;
+    other.gives_up = true;
+    int status = run_once(trace, budget_bytes, time, out);
+    if (status != FY_OK || !time->evicts) {
+        return status;
+    }
+    status = run_once(trace, budget_bytes, &other, &others);
+    if (status == FY_OK && other.cost < time->cost) {
+        *time = other;
+        *out = others;
+    }
     return status;
 }
 
@@ -291,7 +359,7 @@ fy_planner_traffic(struct fy_planner *planner)
     struct fy_replica_table *known = &planner->tiles;
     struct fy_access_trace trace = {0};
     const struct fy_plan_options *options = &planner->options;
-    struct fy_trace_time time = {0, 0};
+    struct fy_trace_time time = {.kernels = 0};
     int status = fy_replica_build(known, schedule);
 
     trace.ntiles = HASH_COUNT(known->by_place);
@@ -310,19 +378,21 @@ fy_planner_traffic(struct fy_planner *planner)
                                        .device_bytes = fy_tile_device_bytes(
                                            &schedule->views[tile->view], tile)};
             trace.accesses[trace.naccesses++] = (struct fy_trace_access){
-                .step = s, .tile = r->number, .access = tile->access};
+                .step = s,
+                .tile = r->number,
+                .access = tile->access,
+                .work = (float)planner->variants[step->tag]->work};
         }
     }
     if (status == FY_OK) {
-        if (schedule->nsteps > 0) {
-            time.kernels = options->kernel_bytes / schedule->nsteps +
-                           (double)options->overlap_bytes / STEP_SHARE;
-        }
+        time.kernels = options->kernel_bytes;
+        time.start = (double)options->overlap_bytes / STEP_SHARE;
         status = fy_trace_run(&trace, planner->options.budget_bytes,
                               schedule->overlaps ? &time : NULL,
                               &planner->plan.predicted);
     }
     planner->plan.end_bytes = schedule->overlaps ? time.end : 0;
+    planner->plan.schedule.gives_up = schedule->overlaps && time.gives_up;
     planner->plan.predicted.chunks = schedule->nsteps;
     fy_replica_table_free(known);
     free(trace.tiles);

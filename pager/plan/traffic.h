@@ -18,6 +18,7 @@ struct fy_trace_access {
     uint32_t step; /* ascending */
     uint32_t tile;
     uint8_t access; /* enum fy_access */
+    float work;     /* of the step, by any measure; 0 in all: they are alike */
 };
 
 struct fy_access_trace {
@@ -32,8 +33,14 @@ struct fy_access_trace {
  * bytes that the link carries meanwhile.
  */
 struct fy_trace_time {
-    double kernels; /* of a step, with its start */
+    double kernels; /* of all steps; */
+    double start;   /* of each one besides */
     double end;
+    /* By which plans are compared: the end, and a share of the traffic, for others use
+     * the link, too, and guesses are wrong. */
+    double cost;
+    bool gives_up; /* the schedule's: the better one */
+    bool evicts;   /* room is short */
 };
 
 /* `time' may be NULL: nothing overlaps. FY_ERR_NOFIT when a step's tiles exceed the budget; FY_ERR_NOMEM. */

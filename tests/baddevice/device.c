@@ -56,6 +56,7 @@ struct bad_device {
     struct block *blocks;
     struct fy_stream *streams;
     unsigned turn;
+    bool half_saved;
     char *nowhere; /* an inaccessible page */
     char sink;
 };
@@ -462,6 +463,7 @@ bad_copy(struct fy_stream *s, const struct fy_copy *copy)
     struct fy_copy some = *copy;
     if (fate.fail) {
         some.view.extent[some.view.naxes - 1] /= 2;
+        some.saved = &d->half_saved;
     }
     int status = delay(s, fate.latency_ns);
     status = status != 0 ? status : real.copy(s->inner, &some);

@@ -229,8 +229,13 @@ price(const struct solver_call *call)
     while (strstr(call->name, rows[i].name) == NULL) {
         i++;
     }
+    double flops = rows[i].flops * n * n * m;
+    if (m > n && (strcmp(rows[i].name, "getrf") == 0 ||
+                  strcmp(rows[i].name, "geqrf") == 0)) {
+        flops = 1.5 * rows[i].flops * n * n * (m - n / 3); /* of tall panels */
+    }
     struct fake_kernel kernel = {
-        .flops = rows[i].flops * n * n * m * (solver_complex(call) ? 4 : 1),
+        .flops = flops * (solver_complex(call) ? 4 : 1),
         .single = call->type == 'S' || call->type == 'C',
         .serial_us = rows[i].column_us * (m < n ? m : n),
         .run = true};

@@ -59,10 +59,11 @@ class Bench:
             rows = {x["name"]: x for x in json.load(file)["functions"]}
         return rows["dgemm"], done.stderr
 
-    def kept(self):
+    def kept(self, opening=False):
         folder = os.path.join(self.cache, "ferry")
         return [os.path.join(folder, x) for x in sorted(os.listdir(folder))
-                if x.startswith("rates-")]
+                if x.startswith("rates-") and opening == (
+                    x.startswith("rates-opening-"))]
 
 
 def opening(bench):
@@ -72,8 +73,14 @@ def opening(bench):
           (row, said))
     check(not bench.kept(), "rates that were calibrated are not measured",
           bench.kept())
+    took = [x for path in bench.kept(True)
+            for x in open(path, encoding="ascii").read().split()
+            if x.startswith("cuda.open_seconds=")]
+    check(len(took) == 1 and 0 < float(took[0].split("=")[1]) < 60,
+          "what the opening took is kept", took)
     # 0.04 s each.
-    row, said = bench.run("cpu_flops_f64=1e8\n" + FAST, "dgemm:128*2")
+    row, said = bench.run("cpu_flops_f64=1e8\ncuda.open_seconds=0.3\n" + FAST,
+                          "dgemm:128*2")
     check(row["offloaded"] == 0 and row["declined"] == {"unprofitable": 2} and
           "not open yet" in said, "what gains less does not", (row, said))
 
@@ -89,7 +96,7 @@ def measuring(bench):
     with open(kept[0], encoding="ascii") as file:
         text = file.read()
     rates = dict(x.split("=") for x in text.split())
-    check(len(rates) == 9 and all(float(x) > 0 for x in rates.values()),
+    check(len(rates) == 10 and all(float(x) > 0 for x in rates.values()),
           "all rates are there", text)
     check(not os.stat(kept[0]).st_mode & 0o022, "nobody else can write them")
     before = os.stat(kept[0]).st_mtime_ns

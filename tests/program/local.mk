@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Small programs compiled and run by tests/program/run, called by ./check.
-EXTRA_DIST += tests/program/common.h
+EXTRA_DIST += tests/program/common.h tests/program/exact.h
 EXTRA_DIST += tests/program/alone.c
 EXTRA_DIST += tests/program/closes.c
 EXTRA_DIST += tests/program/copies.c
@@ -8,6 +8,8 @@ EXTRA_DIST += tests/program/ends.c
 EXTRA_DIST += tests/program/faults.c
 EXTRA_DIST += tests/program/floating.c
 EXTRA_DIST += tests/program/forks.c
+EXTRA_DIST += tests/program/kinds.h
+EXTRA_DIST += tests/program/habits.c
 EXTRA_DIST += tests/program/last.c
 EXTRA_DIST += tests/program/lockcheck.c
 EXTRA_DIST += tests/program/locks.c
@@ -22,6 +24,7 @@ EXTRA_DIST += tests/program/plugins.c
 EXTRA_DIST += tests/program/pointers.c
 EXTRA_DIST += tests/program/programs.py
 EXTRA_DIST += tests/program/reasons.c
+EXTRA_DIST += tests/program/mirrored.c tests/program/racing.c
 EXTRA_DIST += tests/program/resident.c tests/program/watched.c
 EXTRA_DIST += tests/program/run
 EXTRA_DIST += tests/program/sandbox.c

@@ -3,8 +3,9 @@
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                os.pardir, "judges"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, of)
+                for of in ("", "judges")]
+import chosen  # noqa: E402
 import ferryrun  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -45,6 +46,9 @@ SOURCES = {
     "plugins": ("plugins.c", ["-lblas", "-ldl"]),
     "resident": ("resident.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "watched": ("watched.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "mirrored": ("mirrored.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "racing": ("racing.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
+    "habits": ("habits.c", ["-D_GNU_SOURCE", "-llapack", "-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -196,11 +200,24 @@ def programs():
     for seed in (1, 2, 3):
         yield Program("resident/%d" % seed, ["resident", "200", str(seed)],
                       blas=one, ways=("whole", "resident", "evicted", "compared"))
-    for words in ("remap", "userfault", "huge", "user", "race 1", "race 2", "race 8",
-                  "forks 1", "forks 4", "ENOSYS remap", "EPERM huge",
-                  "EPERM race 2"):
+    for words in ("remap", "userfault", "huge", "user", "forks 1", "forks 4",
+                  "ENOSYS remap", "EPERM huge", "EPERM forks 2"):
         yield Program("watched/" + words.replace(" ", "-"), ["watched", *words.split()],
                       blas=one, ways=("resident", "compared", "auto"))
+    for threads in ("1", "3", "8"):
+        yield Program("mirrored/" + threads, ["mirrored", threads, "600", threads],
+                      blas=one, ways=("resident", "compared", "auto"))
+    for mode in ("shared", "beside", "rows", "late", "ends", "away"):
+        for threads in ("1", "2", "8"):
+            yield Program("racing/%s-%s" % (mode, threads),
+                          ["racing", mode, "200" if chosen.EDIT else "2000", threads],
+                          blas=one, ways=("resident", "compared"), timeout=300)
+    for words in ("leader", "closed", "few 3", "few 5", "few 10", "few 100", "locked",
+                  "space", "written", "raw-fork", "shared-child", "daemon", "refs",
+                  "protected", "device", "many", "inverse"):
+        yield Program("habits/" + words.replace(" ", "-"), ["habits", *words.split()],
+                      blas=one, ways=("resident", "evicted", "compared", "auto"),
+                      expect={"few": (), "inv": ("dgetri",)}.get(words[:3], ("dgemm",)))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))

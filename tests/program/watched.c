@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operands whose pages ferry watches, and a program that does with its memory what the
- * kernel refuses for such pages, or that changes it while others compute. Modes: remap
- * (mremap(2) of two mappings that would be one), userfault (of the program's own, before
- * and after), huge (pages of 2 MiB), user (another one), race and forks (with so many
- * threads). A first word ENOSYS or EPERM: with a filter. Numbers are whole and small, so each result is exact.
+ * kernel refuses for such pages. Modes: remap (mremap(2) of two mappings that would be
+ * one), userfault (of the program's own, before and after), huge (pages of 2 MiB), user
+ * (another one), forks (with so many threads). A first word ENOSYS or EPERM: with a
+ * filter. Numbers are whole and small, so each result is exact.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,6 @@ enum {
     PAGE = 4096,
     HUGE = 2 << 20,
     MOST_THREADS = 8,
-    ROUNDS = 12,
     CHILDREN = 20,
     PATIENCE_SECONDS = 100, /* a deadlock ends the program */
 };
@@ -210,124 +209,6 @@ userfault(void)
     (void)close(fd);
     a[9] = 0;
     say("closed", a, b, c);
-}
-
-/* ---- race ------------------------------------------------------------------------- */
-
-static struct shared {
-    unsigned threads, round;
-    pthread_barrier_t gate;
-    double *a, *b, *victim; /* inputs of all threads */
-    double *own[MOST_THREADS], *scratch[MOST_THREADS];
-    double *near_by[MOST_THREADS][2]; /* share a page */
-} all;
-
-/* Always the same numbers at the same places in one round. */
-static void
-write_some(double *at, size_t count, unsigned round)
-{
-    for (size_t i = 0; i < count; i += 37) {
-        ((volatile double *)at)[i] = (double)((i + round) % 5);
-    }
-}
-
-/* One thread's part of a round, beside all others'. */
-static void
-act(unsigned t)
-{
-    switch ((t + all.round) % 4) {
-    case 0: /* inputs that others read */
-        product(all.a, all.b, all.own[t]);
-        break;
-    case 1: /* an input that another thread writes meanwhile: any result */
-        product(all.victim, all.b, all.scratch[t]);
-        break;
-    case 2:
-        write_some(all.victim, COUNT, all.round);
-        break;
-    default: /* a result, beside whose ends its neighbour is written */
-        product(all.a, all.b, all.near_by[t][0]);
-    }
-    write_some(all.near_by[(t + 1) % all.threads][1], 300, all.round);
-}
-
-static void *
-act_always(void *number)
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        (void)pthread_barrier_wait(&all.gate);
-        act((unsigned)(uintptr_t)number);
-        (void)pthread_barrier_wait(&all.gate);
-    }
-    return NULL;
-}
-
-/* Alone again: every change must be seen by the next product. */
-static void
-look(void)
-{
-    double *c = all.scratch[0];
-    printf("%u:", all.round);
-    product(all.victim, all.b, c);
-    printf(" %u", sum_of(c));
-    for (unsigned t = 0; t < all.threads; t++) {
-        printf(" %u", sum_of(all.own[t]));
-        for (unsigned i = 0; i < 2; i++) {
-            product(all.a, all.near_by[t][i], c);
-            printf(" %u", sum_of(c));
-        }
-    }
-    printf("\n");
-    char *page = (char *)all.a + all.round % 8 * PAGE;
-    switch (all.round % 4) {
-    case 0:
-        all.a[all.round]++;
-        break;
-    case 1:
-        (void)madvise(page, 3 * PAGE, MADV_DONTNEED);
-        break;
-    case 2:
-        (void)munmap(page, PAGE);
-        (void)map(page, PAGE, MAP_FIXED);
-        break;
-    default:
-        write_some(all.b, COUNT, all.round);
-    }
-}
-
-static void
-race(unsigned threads)
-{
-    pthread_t others[MOST_THREADS];
-    all.threads = threads;
-    (void)pthread_barrier_init(&all.gate, NULL, threads);
-    all.a = map(NULL, BYTES, 0);
-    all.b = map(NULL, BYTES, 0);
-    all.victim = map(NULL, BYTES, 0);
-    fill(all.a, COUNT, 1);
-    fill(all.b, COUNT, 2);
-    for (unsigned t = 0; t < threads; t++) {
-        all.own[t] = map(NULL, BYTES, 0);
-        all.scratch[t] = map(NULL, BYTES, 0);
-        all.near_by[t][0] = malloc(2 * BYTES + 8);
-        all.near_by[t][1] = all.near_by[t][0] + COUNT + 1;
-        fill(all.near_by[t][0], 2 * COUNT + 1, t);
-    }
-    for (unsigned t = 1; t < threads; t++) {
-        if (pthread_create(&others[t], NULL, act_always,
-                           (void *)(uintptr_t)t) != 0) {
-            exit(1);
-        }
-    }
-    for (all.round = 0; all.round < ROUNDS; all.round++) {
-        (void)pthread_barrier_wait(&all.gate);
-        act(0);
-        (void)pthread_barrier_wait(&all.gate);
-        look();
-    }
-    for (unsigned t = 1; t < threads; t++) {
-        (void)pthread_join(others[t], NULL);
-    }
 }
 
 /* ---- forks ------------------------------------------------------------------------ */
@@ -520,8 +401,6 @@ main(int argc, char **argv)
         huge();
     } else if (strcmp(mode, "user") == 0) {
         user();
-    } else if (strcmp(mode, "race") == 0) {
-        race(threads);
     } else if (strcmp(mode, "forks") == 0) {
         forks(threads);
     } else {

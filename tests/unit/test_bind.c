@@ -362,21 +362,22 @@ START_TEST(cells_of_a_call_that_is_only_observed)
     struct gemm g = good();
 
     ck_assert_int_eq(
-        fy_bind_cells(model, function_of("make"), 0, &value, cells),
+        fy_bind_cells(model, function_of("make"), 0, &value, true, cells),
         FY_REASON_NONE);
     ck_assert(cells[0].kind == FY_V_INT && cells[0].i == 3);
     pass(&g);
-    ck_assert_int_eq(fy_bind_cells(model, gemm, 32, &g.registers, cells),
+    ck_assert_int_eq(fy_bind_cells(model, gemm, 32, &g.registers, true, cells),
                      FY_REASON_NONE);
     ck_assert(cells[0].kind == FY_V_INT && cells[0].i == g.m);
-    ck_assert_int_eq(fy_bind_cells(model, gemm, 0, &g.registers, cells),
+    ck_assert_int_eq(fy_bind_cells(model, gemm, 0, &g.registers, true, cells),
                      FY_REASON_INTEGER_WIDTH);
     /* The original may not have looked behind a pointer. */
     static const uintptr_t places[] = {0, 0x1000};
     for (int i = 0; i < 2; i++) {
         g.registers.integer[1] = places[i];
-        ck_assert_int_eq(fy_bind_cells(model, gemm, 32, &g.registers, cells),
-                         FY_REASON_UNMAPPED);
+        ck_assert_int_eq(
+            fy_bind_cells(model, gemm, 32, &g.registers, true, cells),
+            FY_REASON_UNMAPPED);
     }
 }
 END_TEST

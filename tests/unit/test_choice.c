@@ -250,7 +250,7 @@ START_TEST(sweeps)
 
     state = (uint64_t)_i * 7919 + 1;
     start(calibration);
-    fy_choice_opened(&chooser);
+    fy_choice_opened(&chooser, 0.3);
     make_rows();
     for (unsigned phase = 0; phase < PHASES; phase++) {
         machine = (struct machine){three(), three(), three(), three(), three()};

@@ -42,7 +42,7 @@ static bool
 is_opened(void)
 {
     struct fy_lease lease;
-    if (fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease) !=
+    if (fy_pool_take(&pool, 1 << 20, 1 << 20, INFINITY, note, &lease) !=
         FY_REASON_NONE) {
         return false;
     }

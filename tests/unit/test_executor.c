@@ -2,7 +2,8 @@
 /*
  * The executor against schedules written here: tiled matrix products under
  * random memory limits, triangles, and eviction compared with an exhaustive
- * search for the best one. Failures are in test_executor_undo.c.
+ * search for the best one. Failures are in test_executor_undo.c. Long because each case
+ * is a schedule.
  */
 #include "config.h"
 
@@ -467,6 +468,84 @@ START_TEST(test_only_declared_elements_move)
 }
 END_TEST
 
+/* A kernel that changes its input and changes it back finds no copy of it under way. */
+struct glance {
+    struct fy_device *device;
+    const double *host;
+    double seen;
+};
+
+static void
+look_at(struct glance *glance)
+{
+    glance->seen = *glance->host;
+}
+
+static int
+launch_one_then_look(void *planner, const struct fy_step *step,
+                     const struct fy_tile *t, const uint64_t *address,
+                     struct fy_stream *stream)
+{
+    static const uint8_t types[1] = {FY_T_POINTER};
+    struct glance *glance = planner;
+    void *values[1] = {&planner};
+    struct fy_launch launch = {.function = (void *)look_at,
+                               .return_type = FY_T_VOID,
+                               .nargs = 1,
+                               .types = types,
+                               .values = values};
+    return step->tiles == 0
+               ? launch_add_one(glance->device, step, t, address, stream)
+               : glance->device->ops->launch(stream, &launch);
+}
+
+START_TEST(test_restored_tiles_stay)
+{
+    enum {
+        STEPS = 6
+    };
+    for (int restored = 0; restored < 2; restored++) {
+        double memory[4] = {0};
+        struct fy_view view = {.host = (char *)memory,
+                               .element_bytes = 8,
+                               .access = FY_ACCESS_INOUT,
+                               .naxes = 2,
+                               .extent = {2, 2},
+                               .stride = {1, 2}};
+        struct fy_tile tiles[STEPS];
+        struct fy_step steps[STEPS];
+        set_tile(&tiles[0], 0, FY_ACCESS_INOUT, (int64_t[]){0, 0},
+                 (int64_t[]){2, 2});
+        for (uint32_t i = 0; i < STEPS; i++) {
+            tiles[i] = tiles[0];
+            steps[i] = (struct fy_step){.tiles = i, .ntiles = 1};
+            if (i > 0) {
+                tiles[i].access =
+                    (uint8_t)(restored ? FY_ACCESS_IN | FY_ACCESS_RESTORED
+                                       : FY_ACCESS_IN);
+            }
+        }
+        struct glance glance = {.device = open_device(512), .host = memory};
+        struct fy_schedule schedule = {.views = &view,
+                                       .nviews = 1,
+                                       .tiles = tiles,
+                                       .ntiles = STEPS,
+                                       .steps = steps,
+                                       .nsteps = STEPS,
+                                       .launch = launch_one_then_look,
+                                       .planner = &glance};
+        struct fy_executor *x;
+        struct fy_traffic traffic;
+        ck_assert_int_eq(fy_executor_new(glance.device, &x), 0);
+        ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic), 0);
+        ck_assert_double_eq(glance.seen, restored ? 0 : 1);
+        ck_assert_double_eq(memory[3], 1);
+        fy_executor_free(x);
+        glance.device->ops->close(glance.device);
+    }
+}
+END_TEST
+
 START_TEST(test_scratch_is_never_copied)
 {
     double memory[64];
@@ -573,6 +652,7 @@ main(void)
     tcase_add_test(tests, test_steps_of_many_tiles);
     tcase_add_test(tests, test_once_means_once);
     tcase_add_test(tests, test_only_declared_elements_move);
+    tcase_add_test(tests, test_restored_tiles_stay);
     tcase_add_test(tests, test_scratch_is_never_copied);
     tcase_add_test(tests, test_malformed_schedules_are_refused);
     suite_add_tcase(suite, tests);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "pager/device/copy.h"
 #include "pager/execute/undo.h"
 #include "tests/baddevice/device.h"
 #include "tests/unit/nomem.h"
@@ -181,6 +182,17 @@ make_log(struct log *log, char *memory, uint8_t access, unsigned order)
     ck_assert_int_eq(fy_replica_build(&log->table, &log->schedule), 0);
 }
 
+/* As the copy of a replica to the host begins. */
+static void
+save_old(const struct log *log, struct fy_replica *r)
+{
+    struct fy_copy copy;
+    if (!r->logged && fy_undo_copy(&log->undo, r, &copy)) {
+        ck_assert_int_eq(fy_copy_save(&copy, NULL), 0);
+        ck_assert(r->logged);
+    }
+}
+
 static void
 free_log(struct log *log)
 {
@@ -206,10 +218,10 @@ START_TEST(test_log_keeps_every_element)
     ck_assert_uint_eq(log.undo.bytes,
                       LOG_TILES * ((7 * 9 * 11 * 8 + 63) / 64 * 64));
     HASH_ITER (hh, log.table.by_place, r, next) {
-        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        save_old(&log, r);
         /* Saved once: what is there later is the call's result. */
         *(double *)r->copy.view.host = -1;
-        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        save_old(&log, r);
     }
     memset(memory, 1, sizeof memory);
     fy_undo_restore(&log.undo, &log.table);
@@ -259,7 +271,7 @@ START_TEST(test_log_of_one_byte)
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_uint_eq(log.undo.bytes, 64);
     HASH_ITER (hh, log.table.by_place, r, next)
-        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        save_old(&log, r);
     memory = 6;
     fy_undo_restore(&log.undo, &log.table);
     ck_assert_int_eq(memory, 5);
@@ -337,7 +349,7 @@ START_TEST(test_log_of_what_nothing_reads_is_empty)
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_uint_eq(log.undo.bytes, 0);
     HASH_ITER (hh, log.table.by_place, r, next) {
-        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        save_old(&log, r);
         ck_assert(!r->logged);
     }
     free_log(&log);
@@ -406,7 +418,7 @@ START_TEST(test_rest_of_unmapped_operand_is_put_back)
     make_log(&log, memory, FY_ACCESS_INOUT, (unsigned)_i);
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     HASH_ITER (hh, log.table.by_place, r, next)
-        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        save_old(&log, r);
     memset(memory, 2, BYTES);
     ck_assert_int_eq(munmap(memory + PAGE, PAGE), 0);
     fy_undo_restore(&log.undo, &log.table);
@@ -415,8 +427,10 @@ START_TEST(test_rest_of_unmapped_operand_is_put_back)
     }
     bool refused = false;
     HASH_ITER (hh, log.table.by_place, r, next) {
+        struct fy_copy copy;
         r->logged = false;
-        refused |= fy_undo_save(&log.undo, r) == FY_ERR_FAULT && !r->logged;
+        ck_assert(fy_undo_copy(&log.undo, r, &copy));
+        refused |= fy_copy_save(&copy, NULL) == FY_ERR_FAULT && !r->logged;
     }
     ck_assert(refused);
     free_log(&log);

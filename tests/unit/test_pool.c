@@ -30,7 +30,7 @@ static struct fy_pool pool;
 static enum fy_reason
 take(uint64_t useful_bytes, double seconds, struct fy_lease *out)
 {
-    return fy_pool_take(&pool, useful_bytes, seconds, note, out);
+    return fy_pool_take(&pool, useful_bytes, useful_bytes, seconds, note, out);
 }
 
 static void

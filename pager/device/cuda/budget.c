@@ -22,25 +22,19 @@ enum {
     REST_MS = 100 /* without a call; then the card's memory goes back */
 };
 
-/* Whether no call has tiles on the device. Lock held. */
-static bool
-is_idle(const struct cuda_memory *m)
-{
-    return fy_host_arena_used_bytes(m->arena) == m->kept_bytes;
-}
-
 void
 cuda_budget_tell(struct cuda_memory *m)
 {
     if (!m->share) {
         return;
     }
-    bool idle = is_idle(m);
+    bool idle = cuda_memory_is_idle(m);
     uint64_t spare = idle ? cuda_memory_spare(m) : 0;
     cuda_share_tell(m->share,
-                    &(struct cuda_share_state){.held_bytes = m->backed_bytes,
-                                               .spare_bytes = spare,
-                                               .busy = !idle});
+                    &(struct cuda_share_state){
+                        .held_bytes = m->backed_bytes,
+                        .spare_bytes = idle ? spare + m->mirror_bytes : 0,
+                        .busy = !idle});
     if (m->asleep && (!idle || spare > 0)) {
         m->asleep = false;
         cuda_share_ask(m->share);
@@ -73,6 +67,23 @@ cuda_budget_limit(struct cuda_memory *m, uint64_t usable)
     return left > own ? left : own;
 }
 
+/* Has mirrors given up: all while no call runs, else those beyond a fair share. */
+static void
+reclaim(struct cuda_device *device, bool idle, uint64_t fair_bytes)
+{
+    struct cuda_memory *m = &device->memory;
+    pthread_mutex_lock(&m->lock);
+    uint64_t bytes = idle ? UINT64_MAX
+                     : m->backed_bytes > fair_bytes
+                         ? m->backed_bytes - fair_bytes
+                         : 0;
+    bool has_some = m->mirror_bytes > 0 && bytes > 0;
+    pthread_mutex_unlock(&m->lock);
+    if (has_some) {
+        device->base.reclaim(device->base.reclaim_of, bytes);
+    }
+}
+
 /* Gives back memory that others want and this process need not have. */
 static void
 serve(struct cuda_device *device)
@@ -84,15 +95,19 @@ serve(struct cuda_device *device)
         return;
     }
     pthread_mutex_lock(&m->lock);
-    bool idle = is_idle(m) && m->claims == 0;
+    bool idle = cuda_memory_is_idle(m) && m->claims == 0;
     pthread_mutex_unlock(&m->lock);
     cuda_share_look(m->share, m->card_bytes, !idle, &view);
-    if (view.wanted_bytes == 0 || !cuda_enter_caller(device, &cancel)) {
+    if (view.wanted_bytes == 0) {
+        return;
+    }
+    reclaim(device, idle, view.fair_bytes);
+    if (!cuda_enter_caller(device, &cancel)) {
         return;
     }
     pthread_mutex_lock(&m->lock);
     uint64_t bytes = UINT64_MAX;
-    if (!is_idle(m)) {
+    if (!cuda_memory_is_idle(m)) {
         uint64_t beyond = m->backed_bytes > view.fair_bytes
                               ? m->backed_bytes - view.fair_bytes
                               : 0;
@@ -112,7 +127,7 @@ static bool
 is_resting(struct cuda_memory *m)
 {
     pthread_mutex_lock(&m->lock);
-    bool idle = is_idle(m) && m->claims == 0;
+    bool idle = cuda_memory_is_idle(m) && m->claims == 0;
     if (!idle || m->uses != m->seen_uses) {
         m->seen_uses = m->uses;
         m->idle_since = fy_clock_ns();
@@ -132,7 +147,7 @@ rest(struct cuda_device *device)
     if (is_resting(m) && cuda_enter_caller(device, &cancel)) {
         pthread_mutex_lock(&m->lock);
         uint64_t returned =
-            is_idle(m) ? cuda_memory_return(device, UINT64_MAX) : 0;
+            cuda_memory_is_idle(m) ? cuda_memory_return(device, UINT64_MAX) : 0;
         pthread_mutex_unlock(&m->lock);
         cuda_leave_caller(device, cancel);
         if (returned > 0) {
@@ -140,8 +155,8 @@ rest(struct cuda_device *device)
         }
     }
     pthread_mutex_lock(&m->lock);
-    m->asleep =
-        cuda_is_dead(device) || (is_idle(m) && cuda_memory_spare(m) == 0);
+    m->asleep = cuda_is_dead(device) ||
+                (cuda_memory_is_idle(m) && cuda_memory_spare(m) == 0);
     bool asleep = m->asleep;
     pthread_mutex_unlock(&m->lock);
     return !asleep;

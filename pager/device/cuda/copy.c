@@ -158,6 +158,9 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
     if (fy_view_all_elements(&copy->view) == 0) {
         return 0;
     }
+    if (copy->direction == FY_TO_LOG) {
+        return fy_copy_save(copy, &device->base);
+    }
     if (cuda_copy_direct(copy, &whole) && is_locked(device, &whole)) {
         return cuda_transfer(device, &whole, stream->handle);
     }

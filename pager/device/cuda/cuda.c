@@ -536,6 +536,15 @@ cuda_free(struct fy_device *base, uint64_t address)
 }
 
 static void
+cuda_keep(struct fy_device *base, uint64_t address, bool kept)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (cuda_is_ours(device)) {
+        cuda_memory_keep(device, address, kept);
+    }
+}
+
+static void
 cuda_claim(struct fy_device *base, uint64_t bytes, const struct timespec *until)
 {
     struct cuda_device *device = (struct cuda_device *)base;
@@ -621,6 +630,8 @@ const struct fy_device_ops fy_device_cuda = {
     .memory_bytes = cuda_memory_bytes,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .keep = cuda_keep,
+    .is_shared = cuda_users_any,
     .give_back = cuda_give_back,
     .loading = cuda_users_loading,
     .claim = cuda_claim,

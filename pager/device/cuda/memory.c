@@ -351,6 +351,24 @@ cuda_memory_release(struct cuda_device *device, uint64_t address, bool kept)
 }
 
 void
+cuda_memory_keep(struct cuda_device *device, uint64_t address, bool kept)
+{
+    struct cuda_memory *m = &device->memory;
+    pthread_mutex_lock(&m->lock);
+    uint64_t bytes = fy_host_arena_size(m->arena, address);
+    m->mirror_bytes += kept ? bytes : -bytes;
+    cuda_budget_tell(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool
+cuda_memory_is_idle(const struct cuda_memory *m)
+{
+    return fy_host_arena_used_bytes(m->arena) ==
+           m->kept_bytes + m->mirror_bytes;
+}
+
+void
 cuda_memory_promise(struct cuda_device *device, int64_t bytes)
 {
     struct cuda_memory *m = &device->memory;
@@ -388,9 +406,8 @@ cuda_memory_is_surplus(struct cuda_device *device)
 {
     struct cuda_memory *m = &device->memory;
     pthread_mutex_lock(&m->lock);
-    bool idle = fy_host_arena_used_bytes(m->arena) == m->kept_bytes;
-    bool surplus =
-        idle && m->chunks && m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
+    bool surplus = cuda_memory_is_idle(m) && m->chunks &&
+                   m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
     pthread_mutex_unlock(&m->lock);
     return surplus && cuda_users_any();
 }

@@ -37,6 +37,7 @@ struct cuda_memory {
     uint64_t backed_bytes;     /* that the card has given us */
     uint64_t kept_bytes;       /* allocated for longer than one call */
     uint64_t promised_bytes;   /* that will be */
+    uint64_t mirror_bytes; /* allocated for as long as nobody else wants them */
     /* budget.c: */
     uint64_t card_bytes;      /* of the whole card, that processes share */
     struct cuda_share *share; /* NULL: as if there were no other */
@@ -68,6 +69,10 @@ int cuda_memory_take(struct cuda_device *device, uint64_t bytes, bool kept,
 /* Work on it has run. */
 void cuda_memory_release(struct cuda_device *device, uint64_t address,
                          bool kept);
+/* The allocation is kept between calls, but given up when others want it; or no more. */
+void cuda_memory_keep(struct cuda_device *device, uint64_t address, bool kept);
+/* Returns true if no call has memory of the device. Lock held. */
+bool cuda_memory_is_idle(const struct cuda_memory *memory);
 /* Keeps or frees room for later requests. */
 void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 

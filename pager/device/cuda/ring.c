@@ -30,6 +30,7 @@ enum {
     SMALL_SLOT_BYTES = 64 << 10,
     SMALL_COPY_BYTES = 256 << 10, /* not worth waking anybody */
     MOST_THREADS = 16,
+    SAVES_WEIGHT = 12,
     LOOK_US = 50, /* threads look for work before they sleep */
 };
 
@@ -219,7 +220,7 @@ static int
 look(struct cuda_packer *p, const struct job *job, uint64_t index)
 {
     struct cuda_piece piece;
-    unsigned slot;
+    unsigned slot = 0;
     int status = take_slot(p, &slot);
     void *memory = p->slots[slot].memory;
     if (status != 0 || !cuda_piece_at(&job->pieces, index, memory, &piece)) {
@@ -338,6 +339,13 @@ finish(struct cuda_ring *ring, struct job *job, int status)
     }
 }
 
+/* Threads that a job has, as they count against others: nobody waits for old content yet. */
+static unsigned
+weight(const struct job *job)
+{
+    return job->saves ? SAVES_WEIGHT * job->active : job->active;
+}
+
 /* The job with pieces left that has the fewest threads. Lock held. */
 static struct job *
 pick(const struct cuda_ring *ring)
@@ -345,7 +353,7 @@ pick(const struct cuda_ring *ring)
     struct job *best = NULL;
     for (struct job *job = ring->jobs; job; job = job->next) {
         if (job->next_piece < job->pieces.npieces &&
-            (!best || job->active < best->active)) {
+            (!best || weight(job) < weight(best))) {
             best = job;
         }
     }

@@ -73,7 +73,9 @@ execute(struct fy_stream *s, struct fy_work *work)
     if (work->kind == FY_WORK_LAUNCH) {
         fy_call_run(work->u.launch);
     } else {
-        status = fy_copy_run_host(&work->u.copy);
+        status = work->u.copy.direction == FY_TO_LOG
+                     ? fy_copy_save(&work->u.copy, NULL)
+                     : fy_copy_run_host(&work->u.copy);
     }
     if (status != 0) {
         (void)host_error(device, status, "an operand cannot be accessed");
@@ -154,13 +156,14 @@ join_ended(struct fy_stream *s)
     }
 }
 
-/* A copy stream gets a worker, or wakes it, when enough waits. */
+/* A copy stream gets a worker, or wakes it, when enough waits. The stream of old content gets
+ * none, since each thread takes 72 MiB of addresses. */
 static void
 added(struct fy_stream *s)
 {
     s->owner = pthread_self();
-    if (s->kind == FY_STREAM_COMPUTE || s->kicked ||
-        s->queue.bytes < KICK_BYTES) {
+    if (s->kind == FY_STREAM_COMPUTE || s->kind == FY_STREAM_SAVE ||
+        s->kicked || s->queue.bytes < KICK_BYTES) {
         return;
     }
     join_ended(s);
