@@ -412,9 +412,17 @@ static int
 copy_in(struct fy_executor *x, const struct fy_step *step)
 {
     struct fy_lane *in = &x->lanes[FY_STREAM_COPY_IN];
+    const uint64_t before = x->traffic.bytes_in;
     bool copied = false;
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = x->table.uses[step->tiles + k].replica;
+        if (r->mirrored) {
+            int status =
+                fy_mirrors_copy(x->schedule->hold, r, in, &x->traffic.bytes_in);
+            if (status != 0) {
+                return status;
+            }
+        }
         if (r->state != FY_REPLICA_HOST || r->scratch ||
             !step_reads(x, step, r)) {
             continue;
@@ -439,7 +447,7 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
         r->state = FY_REPLICA_SHARED;
         copied = true;
     }
-    if (!copied) {
+    if (!copied && x->traffic.bytes_in == before) {
         return 0;
     }
     uint64_t turn;
@@ -590,9 +598,7 @@ static int
 run_steps(struct fy_executor *x)
 {
     struct fy_lane *lane = &x->lanes[FY_STREAM_COMPUTE];
-    int status =
-        fy_mirrors_copy(x->schedule->hold, &x->lanes[FY_STREAM_COPY_IN], lane,
-                        &x->traffic.bytes_in);
+    int status = 0;
     for (uint32_t i = 0; status == 0 && i < x->schedule->nsteps; i++) {
         uint64_t turn;
         status = stage(x, i);
@@ -605,6 +611,11 @@ run_steps(struct fy_executor *x)
         if (status == 0 && turn > AHEAD) {
             status = fy_lane_wait(lane, turn - AHEAD);
         }
+    }
+    if (status == 0) {
+        status =
+            fy_mirrors_copy(x->schedule->hold, NULL,
+                            &x->lanes[FY_STREAM_COPY_IN], &x->traffic.bytes_in);
     }
     return status;
 }

@@ -4,6 +4,9 @@
 
 #include "pager/execute/mirrors.h"
 
+#include "common/debug.h"
+#include "pager/memory/objects.h"
+
 /* Returns true if the replica's elements lie in a mirror as the schedule wants them. */
 static bool
 fits_mirror(const struct fy_replica *r)
@@ -54,6 +57,7 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
             continue;
         }
         held->placed = r->mirrored = true;
+        held->copied = held->lo;
         r->buffer = fy_held_address(held, r->copy.view.host);
         r->copy.device = r->buffer;
         r->state = held->reads ? FY_REPLICA_SHARED : FY_REPLICA_HOST;
@@ -75,39 +79,70 @@ is_repeated(const struct fy_hold *hold, unsigned i)
     return false;
 }
 
-int
-fy_mirrors_copy(const struct fy_hold *hold, struct fy_lane *in,
-                struct fy_lane *compute, uint64_t *bytes_in)
+/* Enqueues the row's stale bytes below `to' that have not been copied yet. */
+static int
+copy_below(struct fy_held *held, uintptr_t to, struct fy_lane *in,
+           uint64_t *bytes_in)
 {
-    uint64_t before = *bytes_in, bytes, turn;
+    uint64_t bytes;
 
-    for (unsigned i = 0; hold && i < hold->count; i++) {
-        const struct fy_held *held = &hold->rows[i];
-        uintptr_t at = held->lo;
-        while (held->placed && held->reads && !is_repeated(hold, i) &&
-               fy_held_stale(held, &at, &bytes)) {
-            struct fy_copy copy = {.direction = FY_TO_DEVICE};
-            copy.view = (struct fy_view){.host = (char *)at,
-                                         .element_bytes = 1,
-                                         .access = FY_ACCESS_IN,
-                                         .naxes = 1,
-                                         .extent = {(int64_t)bytes},
-                                         .stride = {1},
-                                         .lo = INT64_MIN,
-                                         .hi = INT64_MAX};
-            copy.device = fy_held_address(held, copy.view.host);
-            copy.device_stride[0] = 1;
-            int status = in->ops->copy(in->stream, &copy);
-            if (status != 0) {
-                return status;
-            }
-            *bytes_in += bytes;
-            at += bytes;
+    while (held->copied < to && fy_held_stale(held, &held->copied, &bytes) &&
+           held->copied < to) {
+        bytes = bytes < to - held->copied ? bytes : to - held->copied;
+        struct fy_copy copy = {.direction = FY_TO_DEVICE};
+        copy.view = (struct fy_view){.host = (char *)held->copied,
+                                     .element_bytes = 1,
+                                     .access = FY_ACCESS_IN,
+                                     .naxes = 1,
+                                     .extent = {(int64_t)bytes},
+                                     .stride = {1},
+                                     .lo = INT64_MIN,
+                                     .hi = INT64_MAX};
+        copy.device = fy_held_address(held, copy.view.host);
+        copy.device_stride[0] = 1;
+        int status = in->ops->copy(in->stream, &copy);
+        if (status != 0) {
+            return status;
+        }
+        fy_debug(EXECUTE, "copies %llu bytes in, of a mirror",
+                 (unsigned long long)bytes);
+        *bytes_in += bytes;
+        held->copied += bytes;
+    }
+    held->copied = held->copied > to ? held->copied : to;
+    return 0;
+}
+
+/* Finds the pages that the replica's elements lie in: [*lo, *hi). */
+static void
+find_pages(const struct fy_replica *r, uintptr_t *lo, uintptr_t *hi)
+{
+    const struct fy_view *view = &r->copy.view;
+    int64_t low = 0, high = 0;
+
+    (void)fy_view_span(view, &low,
+                       &high); /* known since the replica was made */
+    *lo = fy_page_down((uintptr_t)view->host + (uintptr_t)low);
+    *hi = fy_page_up((uintptr_t)view->host + (uintptr_t)high);
+}
+
+int
+fy_mirrors_copy(struct fy_hold *hold, const struct fy_replica *r,
+                struct fy_lane *in, uint64_t *bytes_in)
+{
+    uintptr_t lo = 0, hi = UINTPTR_MAX;
+    int status = 0;
+
+    if (r) {
+        find_pages(r, &lo, &hi);
+    }
+    for (unsigned i = 0; status == 0 && hold && i < hold->count; i++) {
+        struct fy_held *held = &hold->rows[i];
+        if (held->placed && held->reads && lo < held->hi && hi > held->lo &&
+            !is_repeated(hold, i)) {
+            status =
+                copy_below(held, hi < held->hi ? hi : held->hi, in, bytes_in);
         }
     }
-    if (*bytes_in == before) {
-        return 0;
-    }
-    int status = fy_lane_mark(in, &turn);
-    return status != 0 ? status : fy_lane_after(compute, in, turn);
+    return status;
 }

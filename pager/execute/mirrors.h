@@ -13,10 +13,11 @@
 void fy_mirrors_place(struct fy_replica_table *table,
                       const struct fy_schedule *schedule);
 /*
- * Enqueues the stale pages of all mirrors that the call reads, before everything that
- * `compute' gets from now on, and adds their size to *bytes_in. NULL: no mirrors.
+ * Enqueues stale pages of mirrors, before a kernel uses a replica that lies in them, and
+ * adds their size to *bytes_in: of each row that has bytes in the replica's pages, all up to
+ * the last of these. So no page is copied in that a kernel has written. NULL: the rest.
  */
-int fy_mirrors_copy(const struct fy_hold *hold, struct fy_lane *in,
-                    struct fy_lane *compute, uint64_t *bytes_in) FY_MUST_CHECK;
+int fy_mirrors_copy(struct fy_hold *hold, const struct fy_replica *replica,
+                    struct fy_lane *in, uint64_t *bytes_in) FY_MUST_CHECK;
 
 #endif

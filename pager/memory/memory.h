@@ -93,6 +93,7 @@ struct fy_held {
     bool dense;  /* has every byte of lo .. hi - 1 */
     bool placed; /* some tile lies in the mirror */
     bool missed; /* some tile does not */
+    uintptr_t copied; /* stale bytes below it have been copied in by this call */
     /* Number + 1 of a view of the schedule that has the row's bytes (0: none); other views
      * have them, too, and a tile of each has other content. */
     uint32_t view;
