@@ -153,6 +153,9 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
         fy_object_drop(m, o, "memory may be pinned");
         return false;
     }
+    if (o->owner) {
+        return true; /* another row of the call has been counted */
+    }
     bool waste = held->reads ? stale_bytes(held) > (held->hi - held->lo) / 8 * 7
                              : !o->was_read;
     o->was_read = held->reads;

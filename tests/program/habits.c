@@ -395,6 +395,35 @@ inverse(void)
     }
 }
 
+/* Elimination by blocks in one matrix, whose columns are longer than a page, after a
+ * product with all of it. Blocks lie between one another in memory. */
+static void
+blocks(void)
+{
+    enum {
+        WIDE = 576,
+        STEP = 192,
+        FEW = 32,
+    };
+    static double all[WIDE * WIDE];
+    const double minus = -1, one = 1, zero = 0;
+    const integer wide = WIDE, step = STEP, few_rows = FEW;
+    for (int k = STEP; k < WIDE; k += STEP) {
+        const integer rest = WIDE - k;
+        double *left = all + (size_t)(k - STEP) * WIDE + k;
+        double *above = all + (size_t)k * WIDE + k - STEP;
+        dgemm_("N", "N", &few_rows, &wide, &wide, &one, b, &few_rows, all,
+               &wide, &zero, c, &few_rows);
+        for (int i = 0; i < WIDE * WIDE; i++) {
+            all[i] = (double)(((long)all[i] + i * 7L) % 5);
+        }
+        dgemm_("N", "N", &rest, &rest, &step, &minus, left, &wide, above, &wide,
+               &one, all + (size_t)k * WIDE + k, &wide);
+        printf("%d: %llu %llu\n", k, (unsigned long long)digest(c, FEW * WIDE),
+               (unsigned long long)digest(all, WIDE * WIDE));
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -413,7 +442,8 @@ main(int argc, char **argv)
                  {"protected", protected},
                  {"device", device},
                  {"many", many},
-                 {"inverse", inverse}};
+                 {"inverse", inverse},
+                 {"blocks", blocks}};
 
     a = map();
     b = map();

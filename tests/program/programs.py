@@ -21,6 +21,8 @@ WAYS = {
                  "--residency", "write-through"],
     "evicted": ["--device", "host,memory=2MiB", "--force",
                 "--residency", "write-through", "--chunk", "random:5"],
+    "parted": ["--device", "host,memory=64MiB", "--force",
+               "--residency", "write-through", "--chunk", "random:7"],
     "compared": ["--device", "host,memory=64MiB", "--force",
                  "--residency", "compare"],
     "auto": ["--device", "host,memory=64MiB", "--force", "--residency", "auto"],
@@ -32,8 +34,8 @@ SLOW = "call_seconds=1000\n"
 ALL = ("cut", "whole", "default")
 # With a report, to see what was offloaded. Otherwise the program takes ferry's
 # own process, which is the other half of `ferry run'.
-COUNTED = ("cut", "whole", "card", "resident", "evicted", "compared",
-           "auto")
+COUNTED = ("cut", "whole", "card", "resident", "evicted", "parted",
+           "compared", "auto")
 BOTH = ("netlib", "openblas")
 # The fake card, where `make check' has built it.
 FAKED = ("card",) if os.path.exists(
@@ -206,7 +208,7 @@ def programs():
                       blas=one, ways=("resident", "compared", "auto"))
     for threads in ("1", "3", "8"):
         yield Program("mirrored/" + threads, ["mirrored", threads, "600", threads],
-                      blas=one, ways=("resident", "compared", "auto"))
+                      blas=one, ways=("resident", "parted", "compared", "auto"))
     for mode in ("shared", "beside", "rows", "late", "ends", "away"):
         for threads in ("1", "2", "8"):
             yield Program("racing/%s-%s" % (mode, threads),
@@ -214,9 +216,10 @@ def programs():
                           blas=one, ways=("resident", "compared"), timeout=300)
     for words in ("leader", "closed", "few 3", "few 5", "few 10", "few 100", "locked",
                   "space", "written", "raw-fork", "shared-child", "daemon", "refs",
-                  "protected", "device", "many", "inverse"):
+                  "protected", "device", "many", "inverse", "blocks"):
         yield Program("habits/" + words.replace(" ", "-"), ["habits", *words.split()],
-                      blas=one, ways=("resident", "evicted", "compared", "auto"),
+                      blas=one,
+                      ways=("resident", "evicted", "parted", "compared", "auto"),
                       expect={"few": (), "inv": ("dgetri",)}.get(words[:3], ("dgemm",)))
     for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
