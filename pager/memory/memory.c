@@ -127,7 +127,9 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
         bool is_new)
 {
     held->object = o;
-    if (look(m, held) != FY_OK) {
+    m->found = false;
+    /* A result alone is stale anyway, and gets no protection before it is there. */
+    if ((held->reads || is_new || o->hashes) && look(m, held) != FY_OK) {
         if (is_new && !o->hashes) {
             m->unwatched_until = m->holds + UNWATCHED_HOLDS;
         }
