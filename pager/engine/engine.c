@@ -200,6 +200,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .ops = state.ops,
         .device = lease->device,
         .resident = hold->operands,
+        .kept = hold->kept,
         .budget_bytes = lease->budget_bytes + hold->held_bytes,
         .overlap_bytes =
             rates->overlap > 0 ? (uint64_t)(rates->in_bytes / 1000) : 0,

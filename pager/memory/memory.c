@@ -333,6 +333,9 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
         o->owner = hold;
         o->used = m->holds;
         hold->operands |= UINT32_C(1) << i;
+        if (held->reads && stale_bytes(held) <= (held->hi - held->lo) / 8) {
+            hold->kept |= UINT32_C(1) << i;
+        }
         hold->count++;
     }
     for (unsigned i = 0; i < hold->count; i++) {

@@ -93,7 +93,8 @@ struct fy_held {
     bool dense;  /* has every byte of lo .. hi - 1 */
     bool placed; /* some tile lies in the mirror */
     bool missed; /* some tile does not */
-    uintptr_t copied; /* stale bytes below it have been copied in by this call */
+    uintptr_t
+        copied; /* stale bytes below it have been copied in by this call */
     /* Number + 1 of a view of the schedule that has the row's bytes (0: none); other views
      * have them, too, and a tile of each has other content. */
     uint32_t view;
@@ -103,6 +104,7 @@ struct fy_held {
 struct fy_hold {
     unsigned count;
     uint32_t operands; /* bit i: view i is resident */
+    uint32_t kept;     /* and at most an eighth of what is read is stale */
     struct fy_held rows[FY_MAX_OPERANDS];
     uint64_t
         held_bytes; /* of mirrors, which the operands need no other room than */

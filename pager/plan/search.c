@@ -58,6 +58,7 @@ struct search {
     double bytes[FY_MAX_OPERANDS];   /* declared, whole */
     double packing[FY_MAX_OPERANDS]; /* device bytes per declared byte */
     unsigned spans[FY_MAX_OPERANDS]; /* bit i: spans axis[i] */
+    uint32_t kept;                   /* of the plan's options */
     bool read[FY_MAX_OPERANDS], written[FY_MAX_OPERANDS];
     uint16_t operand[FY_MAX_OPERANDS];
     struct candidate best[MAX_FINALISTS];
@@ -84,7 +85,8 @@ describe_operands(struct search *search)
         search->operand[i] = (uint16_t)o;
         search->bytes[i] =
             (double)fy_view_all_elements(view) * view->element_bytes;
-        search->read[i] = (view->access & FY_ACCESS_IN) != 0;
+        search->read[i] =
+            (view->access & FY_ACCESS_IN) != 0 && !(search->kept >> o & 1);
         search->written[i] = (view->access & FY_ACCESS_OUT) != 0;
         search->spans[i] = 0;
         for (unsigned k = 0; k < view->naxes; k++) {
@@ -352,7 +354,8 @@ trace_operand(const struct search *search, const struct fy_shape *shape,
     trace->accesses[trace->naccesses++] = (struct fy_trace_access){
         .step = step,
         .tile = base + number,
-        .access = bound->views[search->operand[i]].access,
+        .access = (uint8_t)((search->read[i] ? FY_ACCESS_IN : 0) |
+                            (search->written[i] ? FY_ACCESS_OUT : 0)),
     };
 }
 
@@ -493,6 +496,7 @@ begin(const struct fy_planner *planner, struct search *search)
     search->bound = planner->bound;
     search->budget = planner->options.budget_bytes;
     search->kernels = planner->options.kernel_bytes;
+    search->kept = planner->options.kept;
     if (fy_plan_takes_long(planner)) {
         search->step_bytes =
             (double)planner->options.overlap_bytes / STEP_SHARE;
