@@ -518,6 +518,37 @@ START_TEST(a_call_that_fits_is_cut_by_time)
 }
 END_TEST
 
+/* Sums are cut so that kernels begin after the first blocks: not if they are there. */
+START_TEST(what_is_on_the_device_needs_no_cuts)
+{
+    const union fy_raw args[] = {INT(1024),  INT(1024),  INT(1024), POINTER(x),
+                                 INT(1024),  POINTER(x), INT(1024), REAL(0),
+                                 POINTER(y), INT(1024)};
+    for (uint32_t kept = 0; kept < 4; kept += 3) {
+        const struct fy_plan_options options = {.ops = device->ops,
+                                                .budget_bytes = UINT64_C(1)
+                                                                << 30,
+                                                .resident = kept,
+                                                .kept = kept,
+                                                .overlap_bytes = 1 << 18,
+                                                .kernel_bytes = 3 << 20};
+        struct run run;
+        bool cuts = false;
+        ck_assert_int_eq(bind(&run, "product", (void (*)(void))first, args, 10),
+                         FY_REASON_NONE);
+        ck_assert_int_eq(
+            fy_plan_new(&run.bound, &run.target, &options, &run.plan), FY_OK);
+        const struct fy_schedule *schedule = &run.plan->schedule;
+        for (uint32_t i = 0; i < schedule->nsteps; i++) {
+            cuts = cuts || schedule->tiles[schedule->steps[i].tiles].lo[1] > 0;
+        }
+        ck_assert_uint_gt(schedule->nsteps, 1);
+        ck_assert_uint_eq(cuts, kept == 0);
+        fy_plan_free(run.plan);
+    }
+}
+END_TEST
+
 /* Where a random plan of `rows' cuts its sums: a bit for each place. */
 static uint64_t
 cuts_of_sums(uint64_t seed, long m)
@@ -859,6 +890,7 @@ main(void)
     tcase_add_test(cases, only_a_status_is_written_by_every_chunk);
     tcase_add_test(cases, axes_that_are_cut);
     tcase_add_test(cases, a_call_that_fits_is_cut_by_time);
+    tcase_add_test(cases, what_is_on_the_device_needs_no_cuts);
     tcase_add_test(cases, cuts_of_sums_depend_on_their_extent);
     tcase_add_loop_test(cases, many_axes, 0, 4);
     tcase_add_loop_test(cases, sums_without_a_factor, 0, 1);
