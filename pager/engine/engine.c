@@ -37,6 +37,10 @@ enum {
     SLACK_BYTES = 256 << 10,       /* between tiles */
 };
 
+/* Copies in of LONG_SECONDS run beside kernels, which hide them if they take HIDING times
+ * as long. */
+static const double LONG_SECONDS = 0.01, HIDING = 1.5;
+
 static struct fy_state state;
 
 /* One offloaded call on its way. */
@@ -347,6 +351,25 @@ give_up_mirrors(void)
     return is_shared;
 }
 
+/*
+ * Returns true if kernels hide the copies in: mirrors would save none of the call's time,
+ * and to look at them would cost some (2 GiB: 4 to 8 ms a scan). A tier by name has them.
+ */
+static bool
+hides_copies(const struct fy_bound *bound)
+{
+    const struct fy_rates *rates = fy_choice_rates(&state.chooser);
+    const double copies =
+        (double)fy_least_traffic(bound->views, bound->function->noperands)
+            .bytes_in /
+        rates->in_bytes;
+
+    return rates->overlap > 0 && !state.settings->force &&
+           state.settings->residency == FY_RESIDENCY_AUTO &&
+           copies > LONG_SECONDS &&
+           fy_cost_kernels(rates, bound) > HIDING * copies;
+}
+
 /* Makes or finds objects for the operands. New mirrors get at most half of the lease, or
  * the operands' need, and none of it if those do not fit: then each byte saves traffic
  * of this call. */
@@ -362,7 +385,7 @@ hold_operands(const struct offload *offload, struct fy_lease *lease,
                                                : room - needed;
     uint64_t left = room;
 
-    if (give_up_mirrors()) {
+    if (give_up_mirrors() || hides_copies(&offload->bound)) {
         *hold = (struct fy_hold){.count = 0};
         return;
     }
