@@ -6,9 +6,12 @@
 
 /* Returns true if the replica's elements lie in a mirror as the schedule wants them. */
 static bool
-fits_mirror(const struct fy_replica *r)
+fits_mirror(const struct fy_replica *r, uint32_t align_bytes)
 {
     const struct fy_view *view = &r->copy.view;
+    if (align_bytes > 0 && (uintptr_t)view->host % align_bytes != 0) {
+        return false;
+    }
     for (unsigned k = 0; k < view->naxes; k++) {
         if (view->extent[k] > 1 &&
             view->stride[k] != r->copy.device_stride[k]) {
@@ -49,7 +52,7 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
         if (!held) {
             continue;
         }
-        if (ordered || held->parted || !fits_mirror(r)) {
+        if (ordered || held->parted || !fits_mirror(r, s->align_bytes)) {
             held->missed = true;
             continue;
         }

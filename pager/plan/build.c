@@ -115,6 +115,10 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
         fy_variant_free(variant);
         return status;
     }
+    if (variant->transform.kind) { /* cuFFT wants real numbers so, too */
+        planner->plan.schedule.align_bytes =
+            variant->transform.is_double ? 16 : 8;
+    }
     planner->variants[planner->nvariants] = variant;
     *out = planner->nvariants++;
     return FY_OK;

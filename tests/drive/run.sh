@@ -156,12 +156,12 @@ fi
 fake=$builddir/tests/fakecuda/.libs
 if [ -e "$fake/libcufft.so.12" ]; then
     fftw=$(sed -n 's,^\(fftwf*_execute[^/]*\)/.*,\1,p' "$work/list" | sort -u)
-    for chunk in "" "--chunk=random:$seed"; do
-        # shellcheck disable=SC2086 # names, and nothing or an option
-        drives "transforms on cuda ${chunk:-planned}, 32KiB" \
+    for how in 32KiB "32KiB --chunk=random:$seed" "1MiB --chunk=random:$seed"; do
+        # shellcheck disable=SC2086 # names, and a size with nothing or an option
+        drives "transforms on cuda, $how" \
             env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=10 \
             FAKECUDA_LOG="$work/log" "$ferry" run --report="$work/cuda" \
-            --device cuda,memory=32KiB --force $chunk -- \
+            --device cuda,memory=$how --force -- \
             "$drive" -s "$seed" -c "$calls" $fftw
     done
     empty "transforms on cuda: nothing that no caller may do" \

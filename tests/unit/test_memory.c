@@ -124,6 +124,26 @@ START_TEST(test_writes_are_found)
 }
 END_TEST
 
+START_TEST(test_what_is_not_aligned_has_no_object)
+{
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin();
+    for (unsigned at = 0; at < 24; at += 8) {
+        struct fy_view view = {.host = host + at,
+                               .element_bytes = 16,
+                               .access = FY_ACCESS_IN,
+                               .naxes = 1,
+                               .extent = {BYTES / 32},
+                               .stride = {1}};
+        fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+        ck_assert_uint_eq(hold.count, at % 16 == 0);
+        fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(test_another_mapping_ends_the_object)
 {
     begin();
@@ -545,6 +565,7 @@ main(void)
         return run_suite(suite);
     }
     tcase_add_test(tcase, test_writes_are_found);
+    tcase_add_test(tcase, test_what_is_not_aligned_has_no_object);
     tcase_add_test(tcase, test_another_mapping_ends_the_object);
     tcase_add_loop_test(tcase, test_no_mapping, 0, 2);
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
