@@ -6,10 +6,11 @@
 
 /* Returns true if the replica's elements lie in a mirror as the schedule wants them. */
 static bool
-fits_mirror(const struct fy_replica *r, uint32_t align_bytes)
+fits_mirror(const struct fy_replica *r, const struct fy_schedule *s)
 {
     const struct fy_view *view = &r->copy.view;
-    if (align_bytes > 0 && (uintptr_t)view->host % align_bytes != 0) {
+    if ((s->align_bytes > 0 && (uintptr_t)view->host % s->align_bytes != 0) ||
+        (s->spoils && !r->written)) {
         return false;
     }
     for (unsigned k = 0; k < view->naxes; k++) {
@@ -52,7 +53,7 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
         if (!held) {
             continue;
         }
-        if (ordered || held->parted || !fits_mirror(r, s->align_bytes)) {
+        if (ordered || held->parted || !fits_mirror(r, s)) {
             held->missed = true;
             continue;
         }

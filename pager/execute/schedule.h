@@ -68,6 +68,7 @@ struct fy_schedule {
     struct fy_hold *hold; /* operands with mirrors; NULL: none. Borrowed. */
     uint32_t
         align_bytes; /* of tiles, if kernels want more than elements have */
+    bool spoils;     /* kernels overwrite inputs (cuFFT, C2R): no mirrors */
 };
 
 /* Tiles of so many steps before keep their room where others will do, if copies

@@ -156,14 +156,22 @@ fi
 fake=$builddir/tests/fakecuda/.libs
 if [ -e "$fake/libcufft.so.12" ]; then
     fftw=$(sed -n 's,^\(fftwf*_execute[^/]*\)/.*,\1,p' "$work/list" | sort -u)
-    for how in 32KiB "32KiB --chunk=random:$seed" "1MiB --chunk=random:$seed"; do
-        # shellcheck disable=SC2086 # names, and a size with nothing or an option
-        drives "transforms on cuda, $how" \
+    for chunk in "" "--chunk=random:$seed"; do
+        # shellcheck disable=SC2086 # names, and nothing or an option
+        drives "transforms on cuda ${chunk:-planned}, 32KiB" \
             env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=10 \
             FAKECUDA_LOG="$work/log" "$ferry" run --report="$work/cuda" \
-            --device cuda,memory=$how --force -- \
+            --device cuda,memory=32KiB --force $chunk -- \
             "$drive" -s "$seed" -c "$calls" $fftw
     done
+    # Operands stay on the card.
+    seed=$((seed + 1))
+    # shellcheck disable=SC2086
+    drives "transforms on cuda, 1MiB" \
+        env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=0 \
+        FAKECUDA_LOG="$work/log" "$ferry" run \
+        --device cuda,memory=1MiB --force --chunk "random:$seed" -- \
+        "$drive" -s "$seed" -c "$calls" --max 4000 $fftw
     empty "transforms on cuda: nothing that no caller may do" \
         "$(grep -E 'race:|illegal|bad-|unpinned|free-in-use' "$work/log")"
     # shellcheck disable=SC2086
