@@ -9,8 +9,9 @@ static bool
 fits_mirror(const struct fy_replica *r, const struct fy_schedule *s)
 {
     const struct fy_view *view = &r->copy.view;
-    if ((s->align_bytes > 0 && (uintptr_t)view->host % s->align_bytes != 0) ||
-        (s->spoils && !r->written)) {
+    const uint32_t align =
+        s->align_bytes ? s->align_bytes : view->element_bytes;
+    if ((uintptr_t)view->host % align != 0 || (s->spoils && !r->written)) {
         return false;
     }
     for (unsigned k = 0; k < view->naxes; k++) {
