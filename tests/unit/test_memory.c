@@ -2,6 +2,7 @@
 /*
  * Which pages of an object a call finds stale after every kind of change, with each
  * request to the kernel failing in turn. Random programs are in tests/program/resident.c.
+ * Long because every kind of change is a test.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -16,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -313,6 +315,26 @@ START_TEST(test_pinned_memory)
 }
 END_TEST
 
+/* The ring has no descriptor any more: the kernel counts the pages. */
+START_TEST(test_pinned_memory_of_a_closed_ring)
+{
+    char parameters[120] = {0};
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    struct iovec all = {host, BYTES};
+    int ring = (int)syscall(425 /* io_uring_setup */, 4, parameters);
+    uint64_t update[2] = {UINT32_MAX, (uint64_t)ring};
+    if (ring >= 0 &&
+        syscall(427, ring, 0 /* IORING_REGISTER_BUFFERS */, &all, 1) == 0 &&
+        syscall(427, ring, 20 /* IORING_REGISTER_RING_FDS */, update, 1) == 1) {
+        close(ring);
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    }
+    end();
+}
+END_TEST
+
 /* Memory that is watched can be registered with no other userfaultfd: once the program has
  * one, also before the first operand, nothing is watched. */
 START_TEST(test_userfaultfd_of_the_program)
@@ -574,6 +596,7 @@ main(void)
     tcase_add_test(tcase, test_evicted_unused);
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_loop_test(tcase, test_pinned_memory, 0, 3);
+    tcase_add_test(tcase, test_pinned_memory_of_a_closed_ring);
     tcase_add_loop_test(tcase, test_userfaultfd_of_the_program, 0, 2);
     tcase_add_test(tcase, test_descriptor_of_another);
     tcase_add_test(tcase, test_requests_fail);
