@@ -27,8 +27,8 @@ struct fy_view {
     int64_t stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
     int64_t lo, hi;                      /* INT64_MIN, INT64_MAX: unbounded */
     bool temporary; /* steps before have written it: nothing to be undone */
-    /* Another view has the same memory and writes it: bytes copied in must
-     * stay on the device until their last use, or all is undone (NOFIT). */
+    /* Another view has the same memory and writes it: bytes must be copied in before
+     * any result goes out, and stay until their last use, or all is undone (NOFIT). */
     bool once;
 };
 

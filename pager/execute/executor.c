@@ -427,10 +427,9 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
             !step_reads(x, step, r)) {
             continue;
         }
-        if (r->loaded && x->schedule->views[r->key.view].once) {
-            return FY_ERR_NOFIT; /* an operand may have been written over */
+        if (x->traffic.bytes_out > 0 && x->schedule->views[r->key.view].once) {
+            return FY_ERR_NOFIT; /* the operand may have been written over */
         }
-        r->loaded = true;
         int status =
             fy_lane_after(in, &x->lanes[FY_STREAM_COPY_OUT], r->out_turn);
         if (status != 0) {

@@ -9,9 +9,14 @@
 
 /* Returns true if the replica's elements lie in a mirror as the schedule wants them. */
 static bool
-fits_mirror(const struct fy_replica *r)
+fits_mirror(const struct fy_replica *r, const struct fy_schedule *s)
 {
     const struct fy_view *view = &r->copy.view;
+    const uint32_t align =
+        s->align_bytes ? s->align_bytes : view->element_bytes;
+    if ((uintptr_t)view->host % align != 0 || (s->spoils && !r->written)) {
+        return false;
+    }
     for (unsigned k = 0; k < view->naxes; k++) {
         if (view->extent[k] > 1 &&
             view->stride[k] != r->copy.device_stride[k]) {
@@ -52,7 +57,7 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
         if (!held) {
             continue;
         }
-        if (ordered || held->parted || !fits_mirror(r)) {
+        if (ordered || held->parted || !fits_mirror(r, s)) {
             held->missed = true;
             continue;
         }

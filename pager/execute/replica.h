@@ -39,7 +39,6 @@ struct fy_replica {
     bool used, written; /* by any step */
     bool old_matters;   /* the call may read its old host content */
     bool rewritten;     /* by a later step, while uses are linked */
-    bool loaded;        /* has been copied in */
     bool logged;        /* it is in the undo log, at undo_at */
     uint32_t first_use; /* step */
     uint32_t next_use;  /* step, or FY_NIL */

@@ -66,6 +66,9 @@ struct fy_schedule {
         gives_up; /* of tiles that will be used again, before it waits for the room
                     * of results that have just left */
     struct fy_hold *hold; /* operands with mirrors; NULL: none. Borrowed. */
+    uint32_t
+        align_bytes; /* of tiles, if kernels want more than elements have */
+    bool spoils;     /* kernels overwrite inputs (cuFFT, C2R): no mirrors */
 };
 
 /* Tiles of so many steps before keep their room where others will do, if copies

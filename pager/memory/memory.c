@@ -191,13 +191,16 @@ is_again(const struct fy_hold *hold, const struct fy_held *held)
     return false;
 }
 
-/* Fills *held; false: the operand is too small, or too thin. */
+/* Fills *held; false: the operand is too small, too thin, or not aligned, as devices want
+ * elements to be. */
 static bool
 describe(const struct fy_view *view, uint64_t least, struct fy_held *held)
 {
     int64_t low, high;
     if (fy_view_is_empty(view) || view->access == FY_ACCESS_SCRATCH ||
-        view->once || view->temporary || !fy_view_span(view, &low, &high)) {
+        view->once || view->temporary ||
+        (uintptr_t)view->host % view->element_bytes != 0 ||
+        !fy_view_span(view, &low, &high)) {
         return false;
     }
     uint64_t bytes = fy_view_all_elements(view) * view->element_bytes;

@@ -71,9 +71,9 @@ close_fd(int fd)
     (void)syscall(SYS_close, fd);
 }
 
-/* Returns true if a filter decides on this process's system calls. */
+/* Returns true if the number on that line of the thread's status is not 0, or unknown. */
 static bool
-is_filtered(void)
+has_status(const char *label)
 {
     char text[4096];
     int fd = open_proc("/proc/thread-self/status");
@@ -83,8 +83,12 @@ is_filtered(void)
     long got = syscall(SYS_read, fd, text, sizeof(text) - 1);
     close_fd(fd);
     text[got > 0 ? got : 0] = '\0';
-    const char *line = strstr(text, "\nSeccomp:\t");
-    return line && line[10] != '0';
+    const char *line = strstr(text, label);
+    if (!line) {
+        return got <= 0 || got == sizeof(text) - 1; /* it has many groups */
+    }
+    line += strlen(label);
+    return line[strspn(line, " \t")] != '0';
 }
 
 /* Moves the descriptor to a high number. Returns -1 if there is none, because a program
@@ -110,7 +114,7 @@ fy_pages_open(struct fy_pages *watch)
     if (!watch->control) {
         watch->control = control;
     }
-    if (is_filtered() || fy_pages_rival(watch) == FY_PAGES_WATCHED) {
+    if (has_status("\nSeccomp:") || fy_pages_rival(watch) == FY_PAGES_WATCHED) {
         errno = saved;
         return FY_ERR_UNSUPPORTED;
     }
@@ -364,6 +368,11 @@ fy_pages_rival(const struct fy_pages *watch)
     if (folder >= 0) {
         close_fd(folder);
     }
+    if (entries.n < 0 ||
+        /* A ring of io_uring may be left without a descriptor. */
+        (!found && has_status("\nVmPin:"))) {
+        found = FY_PAGES_PINNED;
+    }
     errno = saved;
-    return entries.n < 0 ? FY_PAGES_PINNED : found;
+    return found;
 }

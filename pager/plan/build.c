@@ -115,6 +115,11 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
         fy_variant_free(variant);
         return status;
     }
+    if (variant->transform.kind) { /* cuFFT wants real numbers so, too */
+        struct fy_schedule *s = &planner->plan.schedule;
+        s->align_bytes = variant->transform.is_double ? 16 : 8;
+        s->spoils = s->spoils || variant->transform.kind == FY_TRANSFORM_C2R;
+    }
     planner->variants[planner->nvariants] = variant;
     *out = planner->nvariants++;
     return FY_OK;

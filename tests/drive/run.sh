@@ -164,6 +164,14 @@ if [ -e "$fake/libcufft.so.12" ]; then
             --device cuda,memory=32KiB --force $chunk -- \
             "$drive" -s "$seed" -c "$calls" $fftw
     done
+    # Operands stay on the card.
+    seed=$((seed + 1))
+    # shellcheck disable=SC2086
+    drives "transforms on cuda, 1MiB" \
+        env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=0 \
+        FAKECUDA_LOG="$work/log" "$ferry" run \
+        --device cuda,memory=1MiB --force --chunk "random:$seed" -- \
+        "$drive" -s "$seed" -c "$calls" --max 4000 $fftw
     empty "transforms on cuda: nothing that no caller may do" \
         "$(grep -E 'race:|illegal|bad-|unpinned|free-in-use' "$work/log")"
     # shellcheck disable=SC2086

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -480,8 +481,8 @@ load_half(const struct job *job, const char *from, int64_t batch,
 }
 
 static void
-transform_batch(const struct job *job, const char *from, char *to,
-                int64_t batch, double complex *data)
+transform_batch(const struct job *job, char *from, char *to, int64_t batch,
+                double complex *data)
 {
     const struct plan *plan = &job->plan;
     bool wide = is_double(plan->type);
@@ -496,8 +497,11 @@ transform_batch(const struct job *job, const char *from, char *to,
     (void)fft_transform(data, plan->rank, plan->n, job->sign);
     at = 0;
     do {
-        if (!real_in(plan->type) ||
-            index[plan->rank - 1] < last_axis(plan, true)) {
+        const bool half = index[plan->rank - 1] < last_axis(plan, true);
+        if (real_out(plan->type) && half && job->from != job->to) {
+            store(from, wide, false, place(plan, &job->in, batch, index), NAN);
+        }
+        if (!real_in(plan->type) || half) {
             store(to, wide, real_out(plan->type),
                   place(plan, &job->out, batch, index), data[at]);
         }
@@ -530,7 +534,7 @@ run_job(void *argument)
 {
     struct job *job = argument;
     const struct plan *plan = &job->plan;
-    const char *from = fakecuda_at(job->from, 1);
+    char *from = fakecuda_at(job->from, 1);
     char *to = fakecuda_at(job->to, 1);
     char *area = fakecuda_at(plan->area, plan->area_bytes + 1);
     int64_t all = 1;
@@ -547,9 +551,6 @@ run_job(void *argument)
     fakecuda_pause();
     for (int64_t batch = 0; batch < plan->batch; batch++) {
         transform_batch(job, from, to, batch, data);
-    }
-    if (real_out(plan->type) && job->from != job->to) {
-        memset((char *)from, 0xFF, element_bytes(plan, false));
     }
     free(data);
     return CUDA_SUCCESS;

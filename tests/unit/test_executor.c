@@ -318,33 +318,34 @@ START_TEST(test_steps_of_many_tiles)
 }
 END_TEST
 
-/* What another view overwrites in host memory is not copied in again. */
+/* Host memory that another view has overwritten is not copied in. */
 START_TEST(test_once_means_once)
 {
-    static const int64_t order[] = {0, 32, 0};
-    double memory[64] = {0};
-    struct fy_view view = {.host = (char *)memory,
-                           .element_bytes = 8,
-                           .access = FY_ACCESS_IN,
-                           .naxes = 1,
-                           .extent = {64},
-                           .stride = {1},
-                           .once = true};
+    double memory[32] = {0};
+    struct fy_view views[2] = {{.host = (char *)memory,
+                                .element_bytes = 8,
+                                .access = FY_ACCESS_INOUT,
+                                .naxes = 1,
+                                .extent = {32},
+                                .stride = {1}}};
     struct fy_tile tiles[3] = {0};
     struct fy_step steps[3] = {0};
 
-    for (uint32_t i = 0; i < 3; i++) {
-        tiles[i] = (struct fy_tile){.access = FY_ACCESS_IN,
+    views[1] = views[0];
+    views[1].access = FY_ACCESS_IN;
+    views[1].once = true;
+    for (uint32_t i = 0; i < 3; i++) { /* the second one reads */
+        tiles[i] = (struct fy_tile){.view = i % 2,
+                                    .access = views[i % 2].access,
                                     .naxes = 1,
-                                    .lo = {order[i]},
                                     .n = {32},
                                     .device_stride = {1}};
         steps[i] = (struct fy_step){.tiles = i, .ntiles = 1};
     }
     for (unsigned room = 1; room <= 2; room++) {
         struct fy_device *device = open_device(room * 256);
-        struct fy_schedule schedule = {.views = &view,
-                                       .nviews = 1,
+        struct fy_schedule schedule = {.views = views,
+                                       .nviews = 2,
                                        .tiles = tiles,
                                        .ntiles = 3,
                                        .steps = steps,

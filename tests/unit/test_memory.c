@@ -2,6 +2,7 @@
 /*
  * Which pages of an object a call finds stale after every kind of change, with each
  * request to the kernel failing in turn. Random programs are in tests/program/resident.c.
+ * Long because every kind of change is a test.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -16,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,6 +122,26 @@ START_TEST(test_writes_are_found)
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), FY_PAGE_BYTES);
     (void)madvise(host + 2 * FY_PAGE_BYTES, 3 * FY_PAGE_BYTES, MADV_DONTNEED);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 3 * FY_PAGE_BYTES);
+    end();
+}
+END_TEST
+
+START_TEST(test_what_is_not_aligned_has_no_object)
+{
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin();
+    for (unsigned at = 0; at < 24; at += 8) {
+        struct fy_view view = {.host = host + at,
+                               .element_bytes = 16,
+                               .access = FY_ACCESS_IN,
+                               .naxes = 1,
+                               .extent = {BYTES / 32},
+                               .stride = {1}};
+        fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+        ck_assert_uint_eq(hold.count, at % 16 == 0);
+        fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    }
     end();
 }
 END_TEST
@@ -288,6 +310,26 @@ START_TEST(test_pinned_memory)
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
         close(ring);
+    }
+    end();
+}
+END_TEST
+
+/* The ring has no descriptor any more: the kernel counts the pages. */
+START_TEST(test_pinned_memory_of_a_closed_ring)
+{
+    char parameters[120] = {0};
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    struct iovec all = {host, BYTES};
+    int ring = (int)syscall(425 /* io_uring_setup */, 4, parameters);
+    uint64_t update[2] = {UINT32_MAX, (uint64_t)ring};
+    if (ring >= 0 &&
+        syscall(427, ring, 0 /* IORING_REGISTER_BUFFERS */, &all, 1) == 0 &&
+        syscall(427, ring, 20 /* IORING_REGISTER_RING_FDS */, update, 1) == 1) {
+        close(ring);
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
     }
     end();
 }
@@ -545,6 +587,7 @@ main(void)
         return run_suite(suite);
     }
     tcase_add_test(tcase, test_writes_are_found);
+    tcase_add_test(tcase, test_what_is_not_aligned_has_no_object);
     tcase_add_test(tcase, test_another_mapping_ends_the_object);
     tcase_add_loop_test(tcase, test_no_mapping, 0, 2);
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
@@ -553,6 +596,7 @@ main(void)
     tcase_add_test(tcase, test_evicted_unused);
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_loop_test(tcase, test_pinned_memory, 0, 3);
+    tcase_add_test(tcase, test_pinned_memory_of_a_closed_ring);
     tcase_add_loop_test(tcase, test_userfaultfd_of_the_program, 0, 2);
     tcase_add_test(tcase, test_descriptor_of_another);
     tcase_add_test(tcase, test_requests_fail);
