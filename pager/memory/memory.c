@@ -173,12 +173,12 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     return true;
 }
 
-/* Returns true if the last row of the hold is an operand that an earlier row has, too. */
+/* Returns true if an earlier row has all of the last operand, and both are read only. */
 static bool
 is_again(const struct fy_hold *hold, const struct fy_held *held)
 {
     for (const struct fy_held *row = hold->rows; row < held; row++) {
-        if (row->lo == held->lo && row->hi == held->hi && row->reads &&
+        if (row->lo <= held->lo && row->hi >= held->hi && row->reads &&
             held->reads && !row->writes && !held->writes) {
             return true;
         }
