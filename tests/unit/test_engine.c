@@ -414,6 +414,7 @@ START_TEST(operands_stay)
     bad_control_set(NULL, &control);
     ck_assert(products_stay_right(p, 2, &offloaded));
     ck_assert_uint_eq(row->kept_bytes, kept);
+    ck_assert_uint_eq(row->absent[FY_ABSENCE_SHARED_DEVICE], 2);
     /* They were given up then. */
     control.shared = false;
     bad_control_set(NULL, &control);

@@ -35,6 +35,7 @@ static struct fy_device *device;
 static char *host;
 static unsigned requests, failing; /* the request that fails; 0: none */
 static int failure;
+static unsigned why; /* the last operand has no object: enum fy_absence */
 
 static int
 fails(int fd, unsigned long request, void *argument)
@@ -92,9 +93,13 @@ use(size_t at, size_t n, enum fy_access access, bool ok)
     struct fy_hold hold;
     uint64_t budget = 2 << 20;
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    for (why = 0; why < FY_ABSENCE_COUNT && hold.absent[why] == 0;) {
+        why++;
+    }
     if (hold.count == 0) {
         return -1;
     }
+    ck_assert_uint_eq(why, FY_ABSENCE_COUNT);
     int64_t stale = (int64_t)hold.stale_bytes;
     ck_assert_ptr_eq(fy_hold_find(&hold, &view), &hold.rows[0]);
     hold.rows[0].placed = true;
@@ -153,6 +158,7 @@ START_TEST(test_another_mapping_ends_the_object)
                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                -1, 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    ck_assert_uint_eq(why, FY_ABSENCE_REMAPPED);
     ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
     end();
@@ -258,11 +264,15 @@ END_TEST
 START_TEST(test_waste_ends)
 {
     begin();
-    int objects = 0;
+    int objects = 0, written = 0, unused = 0;
     for (int i = 0; i < 100; i++) {
         memset(host, i, BYTES);
         objects += use(0, BYTES, _i ? FY_ACCESS_OUT : FY_ACCESS_IN, true) >= 0;
+        written += why == FY_ABSENCE_WRITTEN;
+        unused += why == FY_ABSENCE_UNUSED;
     }
+    ck_assert_int_gt(written, 0);
+    ck_assert_int_eq(objects + written + unused, 100);
     ck_assert_int_le(objects, _i ? 25 : 12);
     end();
 }
@@ -288,6 +298,7 @@ START_TEST(test_shared_memory_has_no_object)
     (void)mmap(host, BYTES, PROT_READ | PROT_WRITE,
                MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    ck_assert_uint_eq(why, FY_ABSENCE_UNWATCHED);
     end();
 }
 END_TEST
@@ -316,7 +327,9 @@ START_TEST(test_pinned_memory)
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
         close(ring);
         int uses = 1;
+        ck_assert_uint_eq(why, FY_ABSENCE_PINNED);
         while (use(0, BYTES, FY_ACCESS_IN, true) == -1) {
+            ck_assert_uint_eq(why, FY_ABSENCE_PINNED);
             ck_assert_int_lt(uses++, 200);
         }
         ck_assert_int_ge(uses, 60);

@@ -173,6 +173,7 @@ run(void)
     ck_assert_int_eq(fy_executor_run(executor, &schedule, &traffic), 0);
     fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     ck_assert_mem_eq(x, expected, sizeof(expected));
+    ck_assert_uint_eq(bad_used_bytes(device), fy_memory_bytes(&memory));
     return traffic.bytes_in;
 }
 

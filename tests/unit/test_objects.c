@@ -6,9 +6,13 @@
 #include "config.h"
 
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "pager/base/explain.h"
 #include "pager/memory/memory.h"
 #include "tests/unit/runner.h"
 
@@ -23,6 +27,7 @@ static struct fy_device *device;
 static struct fy_device_ops ops; /* the host device's, with keep() */
 static char *host;
 static int kept, frees;
+static unsigned why; /* the last operand has no object: enum fy_absence */
 
 static void
 keep(struct fy_device *of, uint64_t address, bool is_kept)
@@ -83,6 +88,9 @@ hold_view(struct fy_view view, struct fy_hold *hold)
 {
     uint64_t budget = 2 << 20;
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, hold);
+    for (why = 0; why < FY_ABSENCE_COUNT && hold->absent[why] == 0;) {
+        why++;
+    }
     for (unsigned i = 0; i < hold->count; i++) {
         hold->rows[i].placed = true;
     }
@@ -158,6 +166,7 @@ START_TEST(test_objects_in_use_stay)
     ck_assert_int_eq(use(0, BYTES), -1);
     ck_assert_int_eq(use(BYTES / 4, BYTES / 2), -1);
     ck_assert_int_eq(use(BYTES / 2, BYTES), -1);
+    ck_assert_uint_eq(why, FY_ABSENCE_IN_USE);
     fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     ck_assert_int_eq(use(0, BYTES), 0);
     end();
@@ -186,6 +195,7 @@ START_TEST(test_not_placed)
     fy_memory_release(&memory, &hold, FY_HOLD_RAN);
     ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
     ck_assert_int_eq(use(0, BYTES), -1);
+    ck_assert_uint_eq(why, FY_ABSENCE_UNUSED);
     end();
 }
 END_TEST
@@ -246,6 +256,7 @@ START_TEST(test_budget)
     fy_memory_hold(&memory, device, &view, 1, &budget,
                    ALL_BYTES - MIRROR_BYTES + 1, &hold);
     ck_assert_uint_eq(hold.count, 0);
+    ck_assert_uint_eq(hold.absent[FY_ABSENCE_NO_ROOM], 1);
     ck_assert_uint_eq(budget, ALL_BYTES);
     fy_memory_hold(&memory, device, &view, 1, &budget, ALL_BYTES - MIRROR_BYTES,
                    &hold);
@@ -262,6 +273,39 @@ START_TEST(test_budget)
     ck_assert_uint_eq(budget, BYTES);
     fy_memory_release(&memory, &hold, FY_HOLD_FAILED);
     end();
+}
+END_TEST
+
+/* The decision log has a line for each operand without an object, and for each object that
+ * goes, with the reason. */
+START_TEST(test_explained)
+{
+    char path[] = "/tmp/test_objects_XXXXXX", text[4096], line[2][200];
+    const int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    fy_explain_to(path);
+    begin();
+    for (int round = 0; round < 2; round++) {
+        (void)use(0, BYTES);
+        fy_memory_evict(&memory, 1);
+        ck_assert_int_eq(use(0, BYTES), -1);
+    }
+    end();
+    const ssize_t length = read(file, text, sizeof(text) - 1);
+    ck_assert_int_gt(length, 0);
+    text[length] = '\0';
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(line[i], sizeof(line[i]),
+                       "operand %p-%p of %d bytes pid=%d: %s\n", (void *)host,
+                       (void *)(host + BYTES), BYTES, (int)getpid(),
+                       i == 0 ? "dropped, compared, 262144 bytes clean: other "
+                                "calls need the memory"
+                              : "not kept: unused");
+    }
+    ck_assert_int_eq(strncmp(text, line[0], strlen(line[0])), 0);
+    ck_assert_str_eq(text + strlen(line[0]), line[1]);
+    (void)close(file);
+    (void)unlink(path);
 }
 END_TEST
 
@@ -371,6 +415,7 @@ main(void)
     tcase_add_test(tests, test_device_may_have_mirrors_back);
     tcase_add_test(tests, test_other_device);
     tcase_add_test(tests, test_budget);
+    tcase_add_test(tests, test_explained);
     tcase_add_test(tests, test_operands_without_object);
     tcase_add_test(tests, test_operand_twice);
     tcase_add_test(tests, test_find);
