@@ -21,6 +21,17 @@ fy_reason_word(unsigned reason)
 }
 
 const char *
+fy_absence_word(unsigned reason)
+{
+    static const char *const words[] = {
+#define FY_ABSENCE_WORD(id, word) word,
+        FY_ABSENCES(FY_ABSENCE_WORD)
+#undef FY_ABSENCE_WORD
+    };
+    return reason < FY_ABSENCE_COUNT ? words[reason] : "unknown";
+}
+
+const char *
 fy_status_text(int status)
 {
     switch (status) {

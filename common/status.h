@@ -73,6 +73,31 @@ enum fy_reason {
 /* The fixed word of a reason, "unknown" when out of range. Any thread. */
 const char *fy_reason_word(unsigned reason);
 
+/*
+ * Reasons why an operand of an offloaded call did not stay on the device. The words are
+ * those of the JSON report and of --explain: add at the end, never rename.
+ */
+#define FY_ABSENCES(X)                                                         \
+    X(IN_USE, "in-use")       /* another call has the mirror */                \
+    X(NO_ROOM, "no-room")     /* the device has no memory for it */            \
+    X(UNUSED, "unused")       /* mirrors were of no use before */              \
+    X(WRITTEN, "written")     /* the program writes to it between calls */     \
+    X(UNWATCHED, "unwatched") /* writes are not seen, hashing does not pay */  \
+    X(PINNED, "pinned")       /* a device may write it unseen */               \
+    X(REMAPPED, "remapped")   /* the memory is another mapping now */          \
+    X(SHARED_DEVICE, "shared-device") /* the program uses the device itself */ \
+    X(HIDDEN, "hidden")               /* kernels hide the call's copies */
+
+enum fy_absence {
+#define FY_ABSENCE_ENUM(id, word) FY_ABSENCE_##id,
+    FY_ABSENCES(FY_ABSENCE_ENUM)
+#undef FY_ABSENCE_ENUM
+    FY_ABSENCE_COUNT /* also: none */
+};
+
+/* The fixed word of such a reason, "unknown" when out of range. Any thread. */
+const char *fy_absence_word(unsigned reason);
+
 /* A short English text for a status code, without a full stop. Any thread. */
 const char *fy_status_text(int status);
 

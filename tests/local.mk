@@ -81,6 +81,7 @@ UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_host_arena
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_memory
+UNIT_TESTS += tests/unit/test_objects tests/unit/test_mirrors
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_fft
 UNIT_TESTS += tests/unit/test_fft_plan
@@ -164,6 +165,15 @@ tests_unit_test_device_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c
 tests_unit_test_memory_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_memory_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_objects_SOURCES = tests/unit/test_objects.c
+tests_unit_test_objects_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_objects_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_mirrors_SOURCES = tests/unit/test_mirrors.c $(BADDEVICE)
+tests_unit_test_mirrors_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_mirrors_LDFLAGS = $(BADDEVICE_LDFLAGS)
+tests_unit_test_mirrors_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_hostmem_SOURCES = tests/unit/test_hostmem.c
 tests_unit_test_hostmem_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -99,6 +99,22 @@ _Static_assert(sizeof stage_meanings / sizeof stage_meanings[0] ==
                    FY_STAGE_REASON_COUNT,
                "every reason of a stage has a meaning");
 
+static const char *const absences[] = {
+    [FY_ABSENCE_IN_USE] = "a call of another thread has it on the device",
+    [FY_ABSENCE_NO_ROOM] = "the device has no memory for it",
+    [FY_ABSENCE_UNUSED] = "it was given up before it was of use",
+    [FY_ABSENCE_WRITTEN] = "the program writes it between any two calls",
+    [FY_ABSENCE_UNWATCHED] =
+        "the kernel tells of no writes, and to hash it would not pay",
+    [FY_ABSENCE_PINNED] = "a device may write it unseen",
+    [FY_ABSENCE_REMAPPED] = "its memory is another mapping than before",
+    [FY_ABSENCE_SHARED_DEVICE] = "the program uses the device itself",
+    [FY_ABSENCE_HIDDEN] = "copies run beside kernels that take longer",
+};
+
+_Static_assert(sizeof absences / sizeof absences[0] == FY_ABSENCE_COUNT,
+               "every reason of an operand has a meaning");
+
 static void
 print_reasons(void)
 {
@@ -107,6 +123,10 @@ print_reasons(void)
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         printf("  %-15s %s\n", fy_reason_word(meanings[i].reason),
                meanings[i].meaning);
+    }
+    printf("\nWhy an operand did not stay on the device:\n\n");
+    for (unsigned i = 0; i < FY_ABSENCE_COUNT; i++) {
+        printf("  %-15s %s\n", fy_absence_word(i), absences[i]);
     }
     printf("\nWhy a command did not run at a proxy:\n\n");
     for (size_t i = 0; i < FY_STAGE_REASON_COUNT; i++) {

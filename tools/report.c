@@ -35,6 +35,9 @@ add_row(struct fy_report_row *to, const struct fy_record_row *from)
     to->bytes_in += from->bytes_in;
     to->bytes_out += from->bytes_out;
     to->kept_bytes += from->kept_bytes;
+    for (unsigned i = 0; i < FY_ABSENCE_COUNT; i++) {
+        to->absent[i] += from->absent[i];
+    }
     to->chunks += from->chunks;
     to->lower_bound_bytes += from->lower_bound_bytes;
     to->original_seconds += 1e-9 * (double)from->original_ns;
@@ -98,6 +101,24 @@ human_bytes(uint64_t bytes, char out[16])
     return out;
 }
 
+/* Prints a line of those counts that are not 0, with the word of each. */
+static void
+print_counts(const char *title, const uint64_t *counts, unsigned n,
+             const char *word(unsigned), FILE *to)
+{
+    const char *separator = title;
+    for (unsigned i = 0; i < n; i++) {
+        if (counts[i]) {
+            (void)fprintf(to, "%s%s%s %llu", separator == title ? "    " : "",
+                          separator, word(i), (unsigned long long)counts[i]);
+            separator = ", ";
+        }
+    }
+    if (separator != title) {
+        (void)putc('\n', to);
+    }
+}
+
 static void
 print_row(const struct fy_report_row *row, FILE *to)
 {
@@ -126,18 +147,10 @@ print_row(const struct fy_report_row *row, FILE *to)
                       "lost %.3f s\n",
                       (unsigned long long)row->trials, row->trial_seconds);
     }
-    const char *separator = "    declined: ";
-    for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
-        if (!row->declined[i]) {
-            continue;
-        }
-        (void)fprintf(to, "%s%s %llu", separator, fy_reason_word(i),
-                      (unsigned long long)row->declined[i]);
-        separator = ", ";
-    }
-    if (separator[0] == ',') {
-        (void)putc('\n', to);
-    }
+    print_counts("operands that did not stay: ", row->absent, FY_ABSENCE_COUNT,
+                 fy_absence_word, to);
+    print_counts("declined: ", row->declined, FY_REASON_COUNT, fy_reason_word,
+                 to);
 }
 
 void
@@ -174,26 +187,38 @@ fy_report_print(const struct fy_report *report, FILE *to)
 
 /* ---- to JSON ---- */
 
+/* Writes an object of those counts that are not 0. */
+static void
+write_counts(const char *name, const uint64_t *counts, unsigned n,
+             const char *word(unsigned), FILE *to)
+{
+    const char *separator = "";
+    (void)fprintf(to, ", \"%s\": {", name);
+    for (unsigned i = 0; i < n; i++) {
+        if (counts[i]) {
+            (void)fprintf(to, "%s\"%s\": %llu", separator, word(i),
+                          (unsigned long long)counts[i]);
+            separator = ", ";
+        }
+    }
+    (void)putc('}', to);
+}
+
 static void
 write_row(const struct fy_report_row *row, FILE *to)
 {
     (void)fputs("    {\"name\": ", to);
     fy_json_write_string(row->name, to);
-    (void)fprintf(to, ", \"calls\": %llu, \"offloaded\": %llu, \"declined\": {",
+    (void)fprintf(to, ", \"calls\": %llu, \"offloaded\": %llu",
                   (unsigned long long)row->calls,
                   (unsigned long long)row->offloaded);
-    const char *separator = "";
-    for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
-        if (!row->declined[i]) {
-            continue;
-        }
-        (void)fprintf(to, "%s\"%s\": %llu", separator, fy_reason_word(i),
-                      (unsigned long long)row->declined[i]);
-        separator = ", ";
-    }
+    write_counts("declined", row->declined, FY_REASON_COUNT, fy_reason_word,
+                 to);
+    write_counts("not_kept", row->absent, FY_ABSENCE_COUNT, fy_absence_word,
+                 to);
     (void)fprintf(
         to,
-        "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"kept_bytes\": %llu, "
+        ", \"bytes_in\": %llu, \"bytes_out\": %llu, \"kept_bytes\": %llu, "
         "\"chunks\": %llu, "
         "\"lower_bound_bytes\": %llu, \"original_seconds\": %.9f, "
         "\"device_seconds\": %.9f, \"trials\": %llu, "
@@ -257,6 +282,10 @@ read_row(const json_t *object, struct fy_report_row *row)
     const json_t *declined = json_object_get(object, "declined");
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         row->declined[i] = fy_json_count(declined, fy_reason_word(i));
+    }
+    const json_t *absent = json_object_get(object, "not_kept");
+    for (unsigned i = 0; i < FY_ABSENCE_COUNT; i++) {
+        row->absent[i] = fy_json_count(absent, fy_absence_word(i));
     }
     row->bytes_in = fy_json_count(object, "bytes_in");
     row->bytes_out = fy_json_count(object, "bytes_out");

@@ -20,6 +20,7 @@ struct fy_report_row {
     uint64_t calls, offloaded;
     uint64_t declined[FY_REASON_COUNT]; /* by enum fy_reason */
     uint64_t bytes_in, bytes_out, kept_bytes, chunks, lower_bound_bytes;
+    uint64_t absent[FY_ABSENCE_COUNT]; /* operands, by enum fy_absence */
     double original_seconds, device_seconds;
     uint64_t trials;      /* on the side that seemed slower */
     double trial_seconds; /* lost by them */

@@ -385,8 +385,11 @@ hold_operands(const struct offload *offload, struct fy_lease *lease,
                                                : room - needed;
     uint64_t left = room;
 
-    if (give_up_mirrors() || hides_copies(&offload->bound)) {
+    const bool is_shared = give_up_mirrors();
+    if (is_shared || hides_copies(&offload->bound)) {
         *hold = (struct fy_hold){.count = 0};
+        hold->absent[is_shared ? FY_ABSENCE_SHARED_DEVICE : FY_ABSENCE_HIDDEN] =
+            1;
         return;
     }
     fy_memory_compare(&state.memory,
@@ -396,6 +399,19 @@ hold_operands(const struct offload *offload, struct fy_lease *lease,
                    offload->bound.function->noperands, &left, least, hold);
     if (left != room) {
         fy_pool_part(&state.pool, lease, lease->budget_bytes + left - room);
+    }
+}
+
+static void
+count_absent(const struct offload *offload, const struct fy_hold *hold)
+{
+    struct fy_record *record = state.services->record;
+
+    for (unsigned i = 0; record && i < FY_ABSENCE_COUNT; i++) {
+        if (hold->absent[i] > 0 && offload->call->function < record->nrows) {
+            FY_RECORD_ADD(record->rows[offload->call->function].absent[i],
+                          hold->absent[i]);
+        }
     }
 }
 
@@ -433,6 +449,7 @@ run_on_device(struct offload *offload)
     }
     struct fy_hold hold;
     hold_operands(offload, &lease, needed, &hold);
+    count_absent(offload, &hold);
     do { /* again without mirrors: the release has emptied the hold */
         reason = plan_and_run(offload, &lease, &hold, &ran_out);
         fy_memory_release(&state.memory, &hold, FY_HOLD_UNUSED);

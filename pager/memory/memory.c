@@ -121,17 +121,20 @@ stale_bytes(const struct fy_held *held)
     return sum;
 }
 
-/* Looks at the pages of the row. Returns true if the object is of use for it. */
+/* Looks at the pages of the row. Returns true if the object is of use for it, else the
+ * reason in *why. */
 static bool
 refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
-        bool is_new)
+        bool is_new, enum fy_absence *why)
 {
     held->object = o;
+    *why = FY_ABSENCE_REMAPPED;
     m->found = false;
     /* A result alone is stale anyway, and gets no protection before it is there. */
     if ((held->reads || is_new || o->hashes) && look(m, held) != FY_OK) {
         if (is_new && !o->hashes) {
             m->unwatched_until = m->holds + UNWATCHED_HOLDS;
+            m->is_pinned = false;
         }
         fy_object_drop(
             m, o, "its mapping is another one, or the kernel refused a look");
@@ -148,11 +151,14 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (rival == FY_PAGES_WATCHED) {
         unwatch(
             m); /* one that was made without libc, or has come from elsewhere */
+        *why = FY_ABSENCE_UNWATCHED;
         return false;
     }
     if (rival == FY_PAGES_PINNED) {
         m->unwatched_until = m->holds + UNWATCHED_HOLDS;
+        m->is_pinned = true;
         fy_object_drop(m, o, "memory may be pinned");
+        *why = FY_ABSENCE_PINNED;
         return false;
     }
     if (o->owner) {
@@ -173,17 +179,18 @@ refresh(struct fy_memory *m, struct fy_object *o, struct fy_held *held,
     if (o->wasted >= MOST_WASTED) {
         fy_object_back_off(m, o);
         fy_object_drop(m, o, "it is written between calls");
+        *why = FY_ABSENCE_WRITTEN;
         return false;
     }
     return true;
 }
 
-/* Returns true if the last row of the hold is an operand that an earlier row has, too. */
+/* Returns true if an earlier row has all of the last operand, and both are read only. */
 static bool
 is_again(const struct fy_hold *hold, const struct fy_held *held)
 {
     for (const struct fy_held *row = hold->rows; row < held; row++) {
-        if (row->lo == held->lo && row->hi == held->hi && row->reads &&
+        if (row->lo <= held->lo && row->hi >= held->hi && row->reads &&
             held->reads && !row->writes && !held->writes) {
             return true;
         }
@@ -283,25 +290,27 @@ fy_memory_want(struct fy_memory *m, const struct fy_view *views, unsigned n)
     return bytes;
 }
 
-/* Returns the object of the row, of use for it, or NULL. */
+/* Returns the object of the row, of use for it, or NULL for the reason in *why. */
 static struct fy_object *
 take(struct fy_memory *m, struct fy_device *device, struct fy_held *held,
-     const struct fy_hold *hold, uint64_t *budget, uint64_t least)
+     const struct fy_hold *hold, uint64_t *budget, uint64_t least,
+     enum fy_absence *why)
 {
-    bool busy = false;
     uint64_t before = m->resident_bytes;
-    struct fy_object *o = fy_object_find(m, held->lo, held->hi, hold, &busy);
+    *why = FY_ABSENCE_COUNT;
+    struct fy_object *o = fy_object_find(m, held->lo, held->hi, hold, why);
     const bool is_new = !o;
 
     *budget += before - m->resident_bytes;
-    if (!o && !busy) {
-        o = fy_object_make(m, device, held->lo, held->hi, budget, least);
+    if (!o && *why != FY_ABSENCE_IN_USE) {
+        o = fy_object_make(m, device, held->lo, held->hi, budget, least, why);
     }
     before = m->resident_bytes;
     if (o && o->device != device) {
         fy_object_drop(m, o, "it is of another device");
         o = NULL;
-    } else if (o && !refresh(m, o, held, is_new)) {
+        *why = FY_ABSENCE_REMAPPED;
+    } else if (o && !refresh(m, o, held, is_new, why)) {
         o = NULL;
     }
     *budget += before - m->resident_bytes;
@@ -329,8 +338,11 @@ fy_memory_hold(struct fy_memory *m, struct fy_device *device,
             hold->operands |= UINT32_C(1) << i;
             continue;
         }
-        struct fy_object *o = take(m, device, held, hold, budget, least);
+        enum fy_absence why;
+        struct fy_object *o = take(m, device, held, hold, budget, least, &why);
         if (!o) {
+            hold->absent[why]++;
+            fy_memory_explain(held->lo, held->hi, NULL, fy_absence_word(why));
             continue;
         }
         o->owner = hold;
@@ -413,16 +425,6 @@ settle(struct fy_memory *m, const struct fy_held *held)
     return held->placed;
 }
 
-static uint64_t
-clean_bytes(const struct fy_object *o)
-{
-    uint64_t pages = 0;
-    for (size_t i = 0; i < fy_object_index(o, fy_page_up(o->end)); i++) {
-        pages += o->clean[i];
-    }
-    return pages * FY_PAGE_BYTES;
-}
-
 void
 fy_memory_release(struct fy_memory *m, struct fy_hold *hold,
                   enum fy_hold_end end)
@@ -449,7 +451,7 @@ fy_memory_release(struct fy_memory *m, struct fy_hold *hold,
             continue;
         }
         o->owner = NULL;
-        uint64_t clean = clean_bytes(o);
+        uint64_t clean = fy_object_clean_bytes(o);
         if (o->dead || (end == FY_HOLD_UNUSED && clean == 0)) {
             fy_object_drop(m, o, "its call failed, or cannot use it");
         } else {

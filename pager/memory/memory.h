@@ -18,6 +18,7 @@
 #include <pthread.h>
 
 #include "common/settings.h"
+#include "common/status.h"
 #include "pager/device/device.h"
 #include "pager/memory/compare.h"
 #include "pager/memory/watch.h"
@@ -79,6 +80,7 @@ struct fy_memory {
     bool found;               /* a written page, by the last scan */
     bool has_watched;         /* some mapping, ever; stays in a forked child */
     uint64_t unwatched_until; /* count of holds: the kernel was asked in vain */
+    bool is_pinned;           /* or memory may be pinned */
     struct fy_object objects[FY_MEMORY_OBJECTS];
     struct fy_past past[FY_MEMORY_PAST];
     struct fy_known known[FY_MEMORY_OBJECTS]; /* atomic, without the lock */
@@ -105,6 +107,7 @@ struct fy_hold {
     unsigned count;
     uint32_t operands; /* bit i: view i is resident */
     uint32_t kept;     /* and at most an eighth of what is read is stale */
+    uint8_t absent[FY_ABSENCE_COUNT]; /* large operands without an object */
     struct fy_held rows[FY_MAX_OPERANDS];
     uint64_t
         held_bytes; /* of mirrors, which the operands need no other room than */

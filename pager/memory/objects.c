@@ -5,10 +5,13 @@
 #include "pager/memory/objects.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/debug.h"
+#include "pager/base/explain.h"
 
 enum {
     MIRROR_ALIGN = 256,
@@ -53,6 +56,16 @@ fy_objects_stale(void *opaque, uintptr_t first, uintptr_t end)
     }
 }
 
+uint64_t
+fy_object_clean_bytes(const struct fy_object *o)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < fy_object_index(o, fy_page_up(o->end)); i++) {
+        pages += o->clean[i];
+    }
+    return pages * FY_PAGE_BYTES;
+}
+
 static void
 reclaim(void *of, uint64_t bytes)
 {
@@ -73,6 +86,27 @@ keep(struct fy_memory *m, const struct fy_object *o, bool kept)
 }
 
 void
+fy_memory_explain(uintptr_t lo, uintptr_t hi, const struct fy_object *o,
+                  const char *why)
+{
+    char line[256], state[64] = "not kept";
+    const uint64_t hash =
+        (lo ^ hi << 20 ^ (uintptr_t)why) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    if (!fy_explains() || !fy_explain_once(hash)) {
+        return;
+    }
+    if (o) {
+        (void)snprintf(state, sizeof(state), "dropped, %s, %llu bytes clean",
+                       o->hashes ? "compared" : "watched",
+                       (unsigned long long)fy_object_clean_bytes(o));
+    }
+    int n = snprintf(
+        line, sizeof(line), "operand %#lx-%#lx of %llu bytes pid=%ld: %s: %s\n",
+        lo, hi, (unsigned long long)(hi - lo), (long)getpid(), state, why);
+    fy_explain_write(line, (size_t)n);
+}
+
+void
 fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
 {
     if (o->owner) {
@@ -81,6 +115,7 @@ fy_object_drop(struct fy_memory *m, struct fy_object *o, const char *why)
     }
     fy_debug(MEMORY, "object at %#lx of %llu bytes dropped: %s", o->start,
              (unsigned long long)(o->end - o->start), why);
+    fy_memory_explain(o->start, o->end, o, why);
     if (o->buffer) {
         keep(m, o, false);
         o->device->ops->free(o->device, o->buffer);
@@ -122,7 +157,7 @@ fy_object_back_off(struct fy_memory *m, const struct fy_object *o)
 
 struct fy_object *
 fy_object_find(struct fy_memory *m, uintptr_t lo, uintptr_t hi,
-               const void *owner, bool *busy)
+               const void *owner, enum fy_absence *why)
 {
     for (unsigned i = 0; i < FY_MEMORY_OBJECTS; i++) {
         struct fy_object *o = &m->objects[i];
@@ -130,14 +165,14 @@ fy_object_find(struct fy_memory *m, uintptr_t lo, uintptr_t hi,
             continue;
         }
         if ((o->owner && o->owner != owner) || o->dead) {
-            *busy = true;
+            *why = FY_ABSENCE_IN_USE;
             return NULL;
         }
         if (o->start <= lo && o->end >= hi) {
             return o;
         }
         if (o->owner) {
-            *busy = true;
+            *why = FY_ABSENCE_IN_USE;
             return NULL;
         }
         fy_object_drop(m, o, "an operand reaches beyond it");
@@ -172,7 +207,8 @@ may_compare(struct fy_memory *m)
 
 struct fy_object *
 fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
-               uintptr_t hi, uint64_t *budget, uint64_t least)
+               uintptr_t hi, uint64_t *budget, uint64_t least,
+               enum fy_absence *why)
 {
     const uint64_t bytes = (uint64_t)(hi - lo) + MIRROR_ALIGN;
     struct fy_object *o = NULL;
@@ -183,13 +219,18 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
     struct fy_past *past = remember(m, lo, hi);
     if (past->skip > 0) {
         past->skip--;
+        *why = FY_ABSENCE_UNUSED;
         return NULL;
     }
+    *why = FY_ABSENCE_NO_ROOM;
     if (!o || bytes > *budget || *budget - bytes < least) {
         return NULL;
     }
     bool watched = watch(m, lo, hi);
     if (!watched && !may_compare(m)) {
+        *why = m->holds < m->unwatched_until && m->is_pinned
+                   ? FY_ABSENCE_PINNED
+                   : FY_ABSENCE_UNWATCHED;
         return NULL;
     }
     size_t pages = (fy_page_up(hi) - fy_page_down(lo)) / FY_PAGE_BYTES;

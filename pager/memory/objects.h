@@ -34,20 +34,27 @@ void fy_object_mark(struct fy_object *object, uintptr_t first, uintptr_t end,
 void fy_objects_stale(void *memory, uintptr_t first, uintptr_t end);
 
 /* Returns the object that has all bytes lo .. hi - 1, or NULL; drops others that have
- * some. *busy: a call other than `owner' has one of them. */
+ * some. *why is IN_USE if a call other than `owner' has one of them, else as it was. */
 struct fy_object *fy_object_find(struct fy_memory *memory, uintptr_t lo,
-                                 uintptr_t hi, const void *owner, bool *busy);
+                                 uintptr_t hi, const void *owner,
+                                 enum fy_absence *why);
 /*
- * Returns a new object, all stale; NULL: no memory, no row, not yet again, or it can be
- * neither watched nor compared. Its bytes are taken from *budget, of which `least' stay.
+ * Returns a new object, all stale; NULL: for the reason in *why. Its bytes are taken from
+ * *budget, of which `least' stay.
  */
 struct fy_object *fy_object_make(struct fy_memory *memory,
                                  struct fy_device *device, uintptr_t lo,
-                                 uintptr_t hi, uint64_t *budget,
-                                 uint64_t least);
+                                 uintptr_t hi, uint64_t *budget, uint64_t least,
+                                 enum fy_absence *why);
+/* Returns the bytes of the object's clean pages. */
+uint64_t fy_object_clean_bytes(const struct fy_object *object);
 /* Frees the object, with its owner's last use if it has an owner. */
 void fy_object_drop(struct fy_memory *memory, struct fy_object *object,
                     const char *why);
+/* Tells the decision log (--explain) of an operand without an object, or of one that is
+ * dropped, once for each range and reason. */
+void fy_memory_explain(uintptr_t lo, uintptr_t hi,
+                       const struct fy_object *dropped, const char *why);
 /* Tells fy_memory_expect() of the object; 0 bytes: it is, or will be, no more. */
 void fy_object_publish(struct fy_memory *memory, const struct fy_object *object,
                        uint64_t clean_bytes);

@@ -169,6 +169,12 @@ bad_inherited(struct fy_device *base)
     return real.inherited(((struct bad_device *)base)->inner);
 }
 
+static bool
+bad_is_shared(void)
+{
+    return initial.shared;
+}
+
 static uint64_t
 bad_memory_bytes(struct fy_device *base)
 {
@@ -500,6 +506,7 @@ const struct fy_device_ops __wrap_fy_device_host = {
     .open = bad_open,
     .close = bad_close,
     .inherited = bad_inherited,
+    .is_shared = bad_is_shared,
     .memory_bytes = bad_memory_bytes,
     .alloc = bad_alloc,
     .free = bad_free,

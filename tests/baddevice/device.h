@@ -24,6 +24,7 @@ struct bad_control {
     uint64_t seed;       /* of the latencies */
     bool guard;          /* each allocation lies between inaccessible pages */
     bool poison;         /* new memory is filled with 0xff bytes (NaNs) */
+    bool shared; /* the program uses such devices itself; of all at once */
 };
 
 /*

@@ -28,6 +28,7 @@ has()
 "$ferry" explain >out 2>err
 equal "explain without a command" $? 0
 has "explain knows too-small" out "^  too-small "
+has "and reasons of operands" out "^  pinned "
 
 "$ferry" doctor >out 2>err
 equal "doctor" $? 0
@@ -117,8 +118,8 @@ assert report["device"] == "host" and report["memory_bytes"] == 256 << 10
 functions = {f["name"]: f for f in report["functions"]}
 assert set(functions) == {"dscal", "dgemm"}, functions
 for f in functions.values():
-    assert set(f) == {"name", "calls", "offloaded", "declined", "bytes_in",
-                      "bytes_out", "kept_bytes", "chunks", "lower_bound_bytes",
+    assert set(f) == {"name", "calls", "offloaded", "declined", "not_kept",
+                      "bytes_in", "bytes_out", "kept_bytes", "chunks", "lower_bound_bytes",
                       "original_seconds", "device_seconds", "trials",
                       "trial_seconds"}, f
     assert f["calls"] == 1 and f["offloaded"] == 1 and f["declined"] == {}

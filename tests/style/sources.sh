@@ -48,7 +48,7 @@ empty "every lock of shim/ and pager/ has a row in docs/ARCHITECTURE.md" "$(
     done
     rm -f "${TMPDIR:-/tmp}/locks.$$")"
 
-empty "every mutant that tests/mutants.same lists stands in its source" "$(
+empty "every mutant that a list of tests has stands in its source" "$(
     python3 tests/mutants --same 2>&1)"
 
 # A machine's own paths, and the words nobody wants to find later.

@@ -435,40 +435,49 @@ seconds_from_now(int seconds)
     return until;
 }
 
-static struct fy_device *kept_on; /* with an allocation that may be reclaimed */
+enum {
+    PARTS = 4 /* of the memory of take_and_free() */
+};
+
+static struct fy_device *kept_on; /* with allocations that may be reclaimed */
 
 static void
-give_up(void *address, uint64_t bytes)
+give_up(void *addresses, uint64_t bytes)
 {
-    (void)bytes;
-    kept_on->ops->keep(kept_on, *(uint64_t *)address, false);
-    kept_on->ops->free(kept_on, *(uint64_t *)address);
+    for (uint64_t *at = addresses; *at != 0 && bytes > 0; at++) {
+        kept_on->ops->keep(kept_on, *at, false);
+        kept_on->ops->free(kept_on, *at);
+        bytes -= bytes < 10 * MIB ? bytes : 10 * MIB;
+    }
 }
 
-/* 't' takes 40 MiB as a call would, 'f' frees it, 'k' keeps it as a mirror is. */
+/* 't' takes 40 MiB as a call would, 'f' frees it, 'k' keeps it as mirrors are. */
 static void
 take_and_free(int from, int to)
 {
     const struct fy_device_ops *ops = fy_device_find("cuda");
     struct fy_device *device;
-    uint64_t address = 0;
+    uint64_t addresses[PARTS + 1] = {0};
     char word;
     if (ops->open(0, &device) != 0) {
         _exit(3);
     }
+    kept_on = device;
+    device->reclaim = give_up;
+    device->reclaim_of = addresses;
     say(to, 'r');
     while (read(from, &word, 1) == 1) {
-        if (word == 't' && ops->alloc(device, 40 * MIB, &address) != 0) {
-            _exit(4);
-        }
-        if (word == 'f') {
-            ops->free(device, address);
-        }
-        if (word == 'k') {
-            kept_on = device;
-            device->reclaim = give_up;
-            device->reclaim_of = &address;
-            ops->keep(device, address, true);
+        for (int i = 0; i < PARTS; i++) {
+            if (word == 't' &&
+                ops->alloc(device, 10 * MIB, &addresses[i]) != 0) {
+                _exit(4);
+            }
+            if (word == 'f') {
+                ops->free(device, addresses[i]);
+            }
+            if (word == 'k') {
+                ops->keep(device, addresses[i], true);
+            }
         }
         say(to, word);
     }

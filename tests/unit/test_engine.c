@@ -366,6 +366,81 @@ START_TEST(device_errors)
 }
 END_TEST
 
+/* Random chunks, so that operands are large enough to stay on the device. */
+static const char resident[] =
+    "mode=2;device=host;memory=1048576;force=1;chunk=random:3";
+
+/* Calls with one number of A changed before each; *offloaded counts them. Returns false if
+ * a result is wrong. */
+static bool
+products_stay_right(struct product *p, int calls, int *offloaded)
+{
+    for (int call = 0; call < calls; call++) {
+        double before[N * N];
+        p->a[call * 97] += 1;
+        memcpy(before, p->c, sizeof(before));
+        bool ran = engine->call(&p->call) == FY_REASON_NONE;
+        *offloaded += ran;
+        for (int i = 0; i < N * N; i++) {
+            double sum = 0;
+            for (int k = 0; ran && k < N; k++) {
+                sum += p->a[i % N + k * N] * p->b[k + i / N * N];
+            }
+            if (p->c[i] != (ran ? 2 * sum + 3 * before[i] : before[i])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* By default operands stay; in a program that uses such a device itself none do. */
+START_TEST(operands_stay)
+{
+    struct bad_control control = {.poison = true};
+    int offloaded = 0;
+    bad_control_set(NULL, &control);
+    start(resident);
+    struct product *p = new_product();
+    const struct fy_record_row *row = &record->rows[dgemm.function];
+
+    ck_assert(products_stay_right(p, 1, &offloaded));
+    ck_assert_uint_eq(row->kept_bytes, 0);
+    ck_assert(products_stay_right(p, 3, &offloaded));
+    /* Parts of pages, and the page that was changed, do not. */
+    ck_assert_uint_gt(row->kept_bytes, 3 * 2 * sizeof(p->a));
+    const uint64_t kept = row->kept_bytes;
+    control.shared = true;
+    bad_control_set(NULL, &control);
+    ck_assert(products_stay_right(p, 2, &offloaded));
+    ck_assert_uint_eq(row->kept_bytes, kept);
+    ck_assert_uint_eq(row->absent[FY_ABSENCE_SHARED_DEVICE], 2);
+    /* They were given up then. */
+    control.shared = false;
+    bad_control_set(NULL, &control);
+    ck_assert(products_stay_right(p, 1, &offloaded));
+    ck_assert_uint_eq(row->kept_bytes, kept);
+    ck_assert_int_eq(offloaded, 7);
+    free(p);
+}
+END_TEST
+
+/* The device fails at each operation of a row of calls whose operands stay. */
+START_TEST(device_fails_while_operands_stay)
+{
+    const struct bad_control control = {.fail_at = (uint64_t)_i * 3 + 40,
+                                        .fail_late = _i % 2 != 0,
+                                        .poison = true};
+    int offloaded = 0;
+    bad_control_set(NULL, &control);
+    start(resident);
+    struct product *p = new_product();
+    ck_assert(products_stay_right(p, 6, &offloaded));
+    ck_assert_int_ge(offloaded, 5);
+    free(p);
+}
+END_TEST
+
 static void *
 many_products(void *wrong)
 {
@@ -484,6 +559,8 @@ main(void)
     tcase_add_test(cases, no_card);
     tcase_add_test(cases, too_little_memory);
     tcase_add_test(cases, device_errors);
+    tcase_add_test(cases, operands_stay);
+    tcase_add_loop_test(cases, device_fails_while_operands_stay, 0, 40);
     tcase_add_test(cases, threads);
     tcase_add_test(cases, forks);
     tcase_add_test(cases, each_decision_is_explained_once);

@@ -2,7 +2,7 @@
 /*
  * Which pages of an object a call finds stale after every kind of change, with each
  * request to the kernel failing in turn. Random programs are in tests/program/resident.c.
- * Long because every kind of change is a test.
+ * Long because each change is made between the same calls.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
@@ -35,6 +36,7 @@ static struct fy_device *device;
 static char *host;
 static unsigned requests, failing; /* the request that fails; 0: none */
 static int failure;
+static unsigned why; /* the last operand has no object: enum fy_absence */
 
 static int
 fails(int fd, unsigned long request, void *argument)
@@ -92,9 +94,13 @@ use(size_t at, size_t n, enum fy_access access, bool ok)
     struct fy_hold hold;
     uint64_t budget = 2 << 20;
     fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    for (why = 0; why < FY_ABSENCE_COUNT && hold.absent[why] == 0;) {
+        why++;
+    }
     if (hold.count == 0) {
         return -1;
     }
+    ck_assert_uint_eq(why, FY_ABSENCE_COUNT);
     int64_t stale = (int64_t)hold.stale_bytes;
     ck_assert_ptr_eq(fy_hold_find(&hold, &view), &hold.rows[0]);
     hold.rows[0].placed = true;
@@ -146,6 +152,25 @@ START_TEST(test_what_is_not_aligned_has_no_object)
 }
 END_TEST
 
+/* Each object has its own pages, and a result those of its operand. */
+START_TEST(test_objects_side_by_side)
+{
+    const size_t half = BYTES / 2;
+    begin();
+    for (int round = 0; round < 2; round++) {
+        const int64_t stale = round == 0 ? (int64_t)half : 0;
+        ck_assert_int_eq(use(0, half, FY_ACCESS_IN, true), stale);
+        ck_assert_int_eq(use(half, half, FY_ACCESS_IN, true), stale);
+    }
+    host[half + 5] = 7;
+    ck_assert_int_eq(use(0, half, FY_ACCESS_IN, true), 0);
+    ck_assert_int_eq(use(half, half, FY_ACCESS_IN, true), FY_PAGE_BYTES);
+    ck_assert_int_eq(use(0, half, FY_ACCESS_OUT, true), 0);
+    ck_assert_int_eq(use(half, half, FY_ACCESS_IN, true), 0);
+    end();
+}
+END_TEST
+
 START_TEST(test_another_mapping_ends_the_object)
 {
     begin();
@@ -154,6 +179,7 @@ START_TEST(test_another_mapping_ends_the_object)
                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                -1, 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    ck_assert_uint_eq(why, FY_ABSENCE_REMAPPED);
     ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
     end();
@@ -259,11 +285,15 @@ END_TEST
 START_TEST(test_waste_ends)
 {
     begin();
-    int objects = 0;
+    int objects = 0, written = 0, unused = 0;
     for (int i = 0; i < 100; i++) {
         memset(host, i, BYTES);
         objects += use(0, BYTES, _i ? FY_ACCESS_OUT : FY_ACCESS_IN, true) >= 0;
+        written += why == FY_ABSENCE_WRITTEN;
+        unused += why == FY_ABSENCE_UNUSED;
     }
+    ck_assert_int_gt(written, 0);
+    ck_assert_int_eq(objects + written + unused, 100);
     ck_assert_int_le(objects, _i ? 25 : 12);
     end();
 }
@@ -289,25 +319,56 @@ START_TEST(test_shared_memory_has_no_object)
     (void)mmap(host, BYTES, PROT_READ | PROT_WRITE,
                MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+    ck_assert_uint_eq(why, FY_ABSENCE_UNWATCHED);
     end();
 }
 END_TEST
 
-/* Pinned memory can be written unseen: with a ring, a driver that ferry does not know, or
- * a file opened with O_DIRECT nothing becomes resident. */
-START_TEST(test_pinned_memory)
+/* Returns a descriptor by which pages may be pinned: a ring, a driver that ferry does not
+ * know, a file opened with O_DIRECT; -1: not here. */
+static int
+pinning(int kind)
 {
     char parameters[120] = {0};
+    static const char *const files[] = {"/dev/kmsg", "/proc/self/exe"};
+    return kind == 0 ? (int)syscall(425 /* io_uring_setup */, 4, parameters)
+                     : open(files[kind - 1],
+                            O_RDONLY | O_CLOEXEC | (kind == 2 ? O_DIRECT : 0));
+}
+
+/* Pinned memory can be written unseen: nothing becomes resident, and not for a while. */
+START_TEST(test_pinned_memory)
+{
     begin();
     ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
-    int ring = _i == 2 ? open("/proc/self/exe", O_RDONLY | O_CLOEXEC | O_DIRECT)
-               : _i == 1
-                   ? open("/dev/kmsg", O_RDONLY | O_CLOEXEC)
-                   : (int)syscall(425 /* io_uring_setup */, 4, parameters);
+    int ring = pinning(_i);
     if (ring >= 0) {
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
         host[0] = 9; /* as a registration of the buffer does */
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
+        close(ring);
+        int uses = 1;
+        ck_assert_uint_eq(why, FY_ABSENCE_PINNED);
+        while (use(0, BYTES, FY_ACCESS_IN, true) == -1) {
+            ck_assert_uint_eq(why, FY_ABSENCE_PINNED);
+            ck_assert_int_lt(uses++, 200);
+        }
+        ck_assert_int_ge(uses, 60);
+    }
+    end();
+}
+END_TEST
+
+/* An object that was dropped has left its pages protected: the next one has them pinned
+ * without a write. */
+START_TEST(test_pinned_before_the_object)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    fy_memory_evict(&memory, 1);
+    int ring = pinning(0);
+    if (ring >= 0) {
         ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), -1);
         close(ring);
     }
@@ -498,6 +559,69 @@ START_TEST(test_writes_during_a_call)
 }
 END_TEST
 
+/* The memory of a result is pinned while the call runs. */
+START_TEST(test_pinned_result)
+{
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin();
+    const struct fy_view view = view_of(BYTES, FY_ACCESS_OUT);
+    fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    ck_assert_uint_eq(hold.count, 1);
+    hold.rows[0].placed = true;
+    int ring = pinning(0);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
+    if (ring >= 0) {
+        close(ring);
+        ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    }
+    end();
+}
+END_TEST
+
+/* The program makes a userfaultfd while a call has an object: it goes with the call. */
+START_TEST(test_dropped_during_a_call)
+{
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20, stale;
+    begin();
+    const struct fy_view view = view_of(BYTES, FY_ACCESS_IN);
+    fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    ck_assert_uint_eq(hold.count, 1);
+    hold.rows[0].placed = true;
+    fy_memory_unwatch(&memory);
+    uintptr_t at = hold.rows[0].lo;
+    ck_assert(fy_held_stale(&hold.rows[0], &at, &stale));
+    ck_assert_uint_eq(stale, BYTES);
+    fy_memory_release(&memory, &hold, FY_HOLD_RAN);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    end();
+}
+END_TEST
+
+/* The descriptor has a number that programs do not count on, and is none of theirs; with
+ * few numbers pages are compared. */
+START_TEST(test_descriptor_number)
+{
+    struct rlimit before, few;
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_ge(memory.watch.fd, 900);
+    ck_assert_int_eq(fcntl(memory.watch.fd, F_GETFD), FD_CLOEXEC);
+    end();
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 100;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    begin_with(FY_RESIDENCY_AUTO);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    ck_assert_int_eq(memory.watch.fd, -1);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), 0);
+    end();
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+END_TEST
+
 /* The gaps of a result are not in the mirror: its pages are stale. */
 START_TEST(test_gaps_of_results)
 {
@@ -588,6 +712,7 @@ main(void)
     }
     tcase_add_test(tcase, test_writes_are_found);
     tcase_add_test(tcase, test_what_is_not_aligned_has_no_object);
+    tcase_add_test(tcase, test_objects_side_by_side);
     tcase_add_test(tcase, test_another_mapping_ends_the_object);
     tcase_add_loop_test(tcase, test_no_mapping, 0, 2);
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
@@ -597,6 +722,10 @@ main(void)
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_loop_test(tcase, test_pinned_memory, 0, 3);
     tcase_add_test(tcase, test_pinned_memory_of_a_closed_ring);
+    tcase_add_test(tcase, test_pinned_before_the_object);
+    tcase_add_test(tcase, test_pinned_result);
+    tcase_add_test(tcase, test_dropped_during_a_call);
+    tcase_add_test(tcase, test_descriptor_number);
     tcase_add_loop_test(tcase, test_userfaultfd_of_the_program, 0, 2);
     tcase_add_test(tcase, test_descriptor_of_another);
     tcase_add_test(tcase, test_requests_fail);

@@ -244,6 +244,27 @@ START_TEST(what_stands_in_tells_a_size_of_the_workspace)
 }
 END_TEST
 
+/* LAPACK's ormqr changes its reflectors for a time, what a solve reads stays as it is. */
+START_TEST(reflectors_are_restored)
+{
+    const struct fy_plan_options options = {.ops = &host, .budget_bytes = SOME};
+    for (unsigned solves = 0; solves < 2; solves++) {
+        struct fy_plan *made = NULL;
+        unsigned restored = 0;
+
+        fill();
+        ck_assert_int_eq(plan(solves ? "dposv_" : "dgeqrf_", &options, &made),
+                         FY_OK);
+        for (uint32_t i = 0; i < made->schedule.ntiles; i++) {
+            restored +=
+                (made->schedule.tiles[i].access & FY_ACCESS_RESTORED) != 0;
+        }
+        ck_assert_int_eq(restored > 0, !solves);
+        fy_plan_free(made);
+    }
+}
+END_TEST
+
 /* Each allocation fails once: no plan, and nothing is kept. */
 START_TEST(no_memory_for_a_plan)
 {
@@ -289,6 +310,7 @@ main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, a_call_is_whole_blocked_cut_or_refused);
     tcase_add_test(cases, odd_numbers_are_left_to_the_original);
+    tcase_add_test(cases, reflectors_are_restored);
     tcase_add_test(cases, what_stands_in_tells_a_size_of_the_workspace);
     tcase_add_test(cases, no_memory_for_a_plan);
     suite_add_tcase(suite, cases);

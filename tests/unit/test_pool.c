@@ -141,6 +141,75 @@ START_TEST(test_shrinking)
 }
 END_TEST
 
+/* Takes a lease for a call that needs so many bytes, holds an operand of a quarter of the
+ * device, and gives the lease back. Returns the lease's size. */
+static uint64_t
+call_with_mirror(struct fy_memory *memory, char *operand, uint64_t needed_bytes)
+{
+    const struct fy_view view = {.host = operand,
+                                 .element_bytes = 1,
+                                 .access = FY_ACCESS_IN,
+                                 .naxes = 1,
+                                 .extent = {TOTAL / 4},
+                                 .stride = {1},
+                                 .lo = INT64_MIN,
+                                 .hi = INT64_MAX};
+    struct fy_lease lease;
+    struct fy_hold hold;
+    ck_assert_int_eq(fy_pool_take(&pool, TOTAL, needed_bytes, 0, note, &lease),
+                     FY_REASON_NONE);
+    const uint64_t got = lease.budget_bytes;
+    uint64_t left = got;
+    fy_memory_hold(memory, lease.device, &view, operand != NULL, &left, 0,
+                   &hold);
+    fy_pool_part(&pool, &lease, left);
+    for (unsigned i = 0; i < hold.count; i++) {
+        hold.rows[i].placed = true;
+    }
+    fy_memory_release(memory, &hold, FY_HOLD_RAN);
+    fy_pool_release(&pool, &lease);
+    return got;
+}
+
+/* Mirrors are no memory of a call; one that needs it has them evicted, no more of them than
+ * it needs. */
+START_TEST(test_mirrors_make_room)
+{
+    enum {
+        MIRROR = TOTAL / 4 + 256
+    };
+    static struct fy_memory memory;
+    struct fy_lease lease;
+    char *operands = calloc(3, TOTAL / 4);
+    start();
+    ck_assert_int_eq(fy_memory_start(&memory, FY_RESIDENCY_COMPARE, 4096), 0);
+    pool.memory = &memory;
+    ck_assert_uint_eq(call_with_mirror(&memory, operands, 4096), TOTAL);
+    ck_assert_uint_eq(call_with_mirror(&memory, operands + TOTAL / 4, 4096),
+                      TOTAL - MIRROR);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 2 * MIRROR);
+    /* What is left is enough; what is left with one mirror less; with none. */
+    ck_assert_uint_eq(call_with_mirror(&memory, NULL, TOTAL - 2 * MIRROR),
+                      TOTAL - 2 * MIRROR);
+    ck_assert_uint_eq(call_with_mirror(&memory, NULL, TOTAL - MIRROR),
+                      TOTAL - MIRROR);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), MIRROR);
+    ck_assert_uint_eq(call_with_mirror(&memory, NULL, TOTAL), TOTAL);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    /* So does one whose memory ran out in the middle. */
+    ck_assert_uint_eq(call_with_mirror(&memory, operands + TOTAL / 2, 4096),
+                      TOTAL);
+    ck_assert_uint_eq(fy_memory_bytes(&memory), MIRROR);
+    ck_assert_int_eq(fy_pool_take(&pool, TOTAL / 2, 0, 0, note, &lease),
+                     FY_REASON_NONE);
+    ck_assert(fy_pool_shrink(&pool, &lease));
+    ck_assert_uint_eq(fy_memory_bytes(&memory), 0);
+    fy_pool_release(&pool, &lease);
+    fy_compare_end(&memory.compare);
+    free(operands);
+}
+END_TEST
+
 /* What an abandoned lease had is never freed: LeakSanitizer is to know. */
 static void
 expect_leaks(void)
@@ -243,6 +312,7 @@ main(void)
     tcase_add_test(tests, test_waiting_ends_with_the_release);
     tcase_add_test(tests, test_bound_of_executors);
     tcase_add_test(tests, test_shrinking);
+    tcase_add_test(tests, test_mirrors_make_room);
     tcase_add_test(tests, test_abandoned);
     tcase_add_test(tests, test_abandoned_lease_ends);
     tcase_add_test(tests, test_forked);

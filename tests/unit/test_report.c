@@ -66,6 +66,7 @@ fill(struct fy_report *report)
     rows[0].declined[FY_REASON_TOO_SMALL] = 4;
     rows[0].declined[FY_REASON_NESTED] = 1;
     rows[1].declined[FY_REASON_NO_FIT] = 1;
+    rows[0].absent[FY_ABSENCE_PINNED] = 2;
 }
 
 START_TEST(test_round_trip)
@@ -79,6 +80,7 @@ START_TEST(test_round_trip)
     ck_assert_ptr_nonnull(strstr(text, "\"\\ufffd\xc3\xa4\""));
     ck_assert_ptr_nonnull(
         strstr(text, "\"declined\": {\"too-small\": 4, \"nested\": 1}"));
+    ck_assert_ptr_nonnull(strstr(text, "\"not_kept\": {\"pinned\": 2}"));
     ck_assert_int_eq(fy_report_read_json(text, bytes, &out, why, sizeof why),
                      0);
     ck_assert_uint_eq(out.nrows, 2);
@@ -89,6 +91,7 @@ START_TEST(test_round_trip)
     char *first = to_table(&in), *second = to_table(&out);
     ck_assert_str_eq(first, second);
     ck_assert_ptr_nonnull(strstr(first, "too-small 4, nested 1"));
+    ck_assert_ptr_nonnull(strstr(first, "did not stay: pinned 2\n"));
     ck_assert_ptr_nonnull(
         strstr(first, "seemed slower: 3 calls, which lost 0.125 s"));
     ck_assert_ptr_nonnull(strstr(first, "2.00")); /* (3 + 1) / 2 */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/plan/build.h"
+#include "pager/plan/traffic.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
 
@@ -129,6 +129,33 @@ START_TEST(executed)
 }
 END_TEST
 
+/* A result that kernels change for a time goes out after them, else while they run. */
+START_TEST(restored)
+{
+    enum {
+        STEPS = 6
+    };
+    struct fy_trace_tile tile = {.bytes = 100, .device_bytes = 100};
+    struct fy_trace_access accesses[STEPS];
+    const struct fy_access_trace trace = {
+        .tiles = &tile, .ntiles = 1, .accesses = accesses, .naccesses = STEPS};
+    struct fy_trace_time time = {.kernels = 100 * STEPS};
+    struct fy_traffic traffic;
+
+    for (uint32_t i = 0; i < STEPS; i++) {
+        accesses[i] = (struct fy_trace_access){
+            .step = i,
+            .access = i == 0 ? FY_ACCESS_OUT
+                      : _i   ? FY_ACCESS_IN | FY_ACCESS_RESTORED
+                             : FY_ACCESS_IN};
+    }
+    ck_assert_int_eq(fy_trace_run(&trace, 100, &time, &traffic), 0);
+    ck_assert_double_eq_tol(time.end, 100 * (STEPS + _i), 1e-6);
+    ck_assert_uint_eq(traffic.bytes_in, 0);
+    ck_assert_uint_eq(traffic.bytes_out, 100);
+}
+END_TEST
+
 /* Every declared element once, however little memory there is. */
 START_TEST(one_pass)
 {
@@ -185,6 +212,7 @@ main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, planned, 0, ROWS);
     tcase_add_loop_test(cases, executed, 0, ROWS);
+    tcase_add_loop_test(cases, restored, 0, 2);
     tcase_add_test(cases, one_pass);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
