@@ -106,7 +106,7 @@ struct fy_held {
 struct fy_hold {
     unsigned count;
     uint32_t operands; /* bit i: view i is resident */
-    uint32_t kept;     /* and at most an eighth of what is read is stale */
+    uint32_t kept;     /* at most an eighth of the bytes read is stale */
     uint8_t absent[FY_ABSENCE_COUNT]; /* large operands without an object */
     struct fy_held rows[FY_MAX_OPERANDS];
     uint64_t

@@ -26,8 +26,7 @@ struct fy_plan_options {
     const struct fy_device_ops *ops; /* where chunk calls are launched */
     struct fy_device *device;        /* of `ops'; for resolve(), else unused */
     uint32_t resident; /* bit o: operand o has a mirror and keeps the strides */
-    uint32_t
-        kept; /* bit o: the mirror of operand o has nearly all its content */
+    uint32_t kept;     /* bit o: operand o is in a mirror, nearly all of it */
     uint64_t budget_bytes; /* device memory for the tiles of a step */
     /*
      * Bytes that the link carries in about a millisecond, if copies and
