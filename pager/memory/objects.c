@@ -16,6 +16,7 @@
 enum {
     MIRROR_ALIGN = 256,
     FIRST_SKIP = 8,
+    TRIED_AGAIN = 4, /* in place of a useless one: the first bad use ends it */
     MOST_SKIP = 4096,
 };
 
@@ -243,6 +244,7 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
         memset(o, 0, sizeof(*o));
         return NULL;
     }
+    o->wasted = past->backoff > 0 ? TRIED_AGAIN : 0;
     o->start = lo;
     o->end = hi;
     o->device = device;

@@ -294,7 +294,7 @@ START_TEST(test_waste_ends)
     }
     ck_assert_int_gt(written, 0);
     ck_assert_int_eq(objects + written + unused, 100);
-    ck_assert_int_le(objects, _i ? 25 : 12);
+    ck_assert_int_le(objects, _i ? 12 : 6);
     end();
 }
 END_TEST
