@@ -211,7 +211,8 @@ fy_object_make(struct fy_memory *m, struct fy_device *device, uintptr_t lo,
                uintptr_t hi, uint64_t *budget, uint64_t least,
                enum fy_absence *why)
 {
-    const uint64_t bytes = (uint64_t)(hi - lo) + MIRROR_ALIGN;
+    const uint64_t bytes = ((uint64_t)(hi - lo) + 2 * MIRROR_ALIGN - 1) /
+                           MIRROR_ALIGN * MIRROR_ALIGN;
     struct fy_object *o = NULL;
 
     for (unsigned i = 0; i < FY_MEMORY_OBJECTS && !o; i++) {
