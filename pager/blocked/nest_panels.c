@@ -117,8 +117,8 @@ make_call(struct fy_algo *algo, const struct fy_nest_call *nest,
         call.access[i] = FY_ACCESS_IN;
     }
     call.access[to] = FY_ACCESS_INOUT;
-    if (sided &&
-        !solve) { /* ormqr: an element of each reflector is 1 meanwhile */
+    /* ormqr sets an element of each reflector to 1 for the time of the call. */
+    if (sided && !solve) {
         call.access[0] |= FY_ACCESS_RESTORED;
     }
     if (strncmp(signature, "mnA", 3) == 0) { /* a factorisation's pivots */

@@ -16,15 +16,12 @@ enum {
     MOST_LIKELY = 3, /* rectangular macro-blocks that are looked at closely */
     MAX_BEST = 4,
     ENOUGH_WORK = 1 << 19, /* of tiles and steps, once a size is known to fit */
-    MOST_WORK = 1 << 21,
-    STEP_SHARE = 12 /* of options.overlap_bytes: the cost of a step */
+    MOST_WORK = 1 << 21
 };
 
 /* As in plan/search.c, less: products of square blocks are what BLAS is best at. */
 static const double STEP_BYTES = 3 * 1024;
 static const double TOUCH_WEIGHT = 1.0 / 1600;
-/* A share of traffic beside time, as in plan/traffic.c. */
-static const double TRAFFIC_SHARE = 0.1;
 
 struct size {
     int64_t side, depth; /* of blocks; depth: along the summed dimension */
@@ -207,7 +204,7 @@ rate(struct fy_algo *algo, struct size *size)
     }
     if (status == FY_OK) {
         time.kernels = options->kernel_bytes;
-        time.start = (double)options->overlap_bytes / STEP_SHARE;
+        time.start = (double)options->overlap_bytes / FY_TRACE_STEP_SHARE;
         status =
             fy_trace_run(&trace, options->budget_bytes,
                          options->overlap_bytes > 0 ? &time : NULL, &traffic);
@@ -403,7 +400,7 @@ fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count)
         const struct fy_traffic *t = &algo->planner->plan.predicted;
         const double end = algo->planner->plan.end_bytes;
         const double bytes = (double)t->bytes_in + (double)t->bytes_out;
-        const double cost = end > 0 ? end + TRAFFIC_SHARE * bytes
+        const double cost = end > 0 ? end + FY_TRACE_TRAFFIC_SHARE * bytes
                                     : bytes + 8192.0 * (double)t->chunks;
         if (status == FY_OK && (best == 0 || cost < best_cost)) {
             best = tried;

@@ -413,7 +413,6 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
 {
     struct fy_lane *in = &x->lanes[FY_STREAM_COPY_IN];
     const uint64_t before = x->traffic.bytes_in;
-    bool copied = false;
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = x->table.uses[step->tiles + k].replica;
         if (r->mirrored) {
@@ -444,9 +443,8 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
                  (unsigned long long)r->elements_bytes, r->key.view);
         x->traffic.bytes_in += r->elements_bytes;
         r->state = FY_REPLICA_SHARED;
-        copied = true;
     }
-    if (!copied && x->traffic.bytes_in == before) {
+    if (x->traffic.bytes_in == before) {
         return 0;
     }
     uint64_t turn;

@@ -32,9 +32,6 @@ enum {
 /* As TOUCH_WEIGHT, for plans by time: rates of cards and their links. */
 static const double DEVICE_WEIGHT = 1.0 / 50;
 
-/* Plans by time: others use the link, too, and guesses are wrong. */
-static const double TRAFFIC_SHARE = 0.1;
-
 /* Weights of what is not traffic, in bytes of traffic. */
 static const double STEP_BYTES = 32 * 1024; /* start of one chunk call */
 static const double TOUCH_WEIGHT =
@@ -224,8 +221,9 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
         double memory = touched * DEVICE_WEIGHT;
         double kernels = (search->kernels > memory ? search->kernels : memory) +
                          steps * search->step_bytes;
-        return rate_ends(search, count) + TRAFFIC_SHARE * (total - saving) +
-               waits + (kernels > longest ? kernels : longest);
+        return rate_ends(search, count) +
+               FY_TRACE_TRAFFIC_SHARE * (total - saving) + waits +
+               (kernels > longest ? kernels : longest);
     }
     return total - saving + steps * STEP_BYTES + touched * TOUCH_WEIGHT;
 }

@@ -15,12 +15,6 @@ enum {
     NEVER = UINT32_MAX
 };
 
-static const double TRAFFIC_SHARE = 0.1;
-
-enum {
-    STEP_SHARE = 12 /* of options.overlap_bytes: the cost of a step */
-};
-
 /* A binary heap of (next use, tile), the latest on top; stale rows stay. */
 struct heap {
     struct {
@@ -319,8 +313,8 @@ run_once(const struct fy_access_trace *trace, uint64_t budget_bytes,
         if (time) {
             time->end = later(cache.step_end, cache.out_end);
             time->evicts = cache.evicts;
-            time->cost = time->end +
-                         TRAFFIC_SHARE * ((double)cache.in + (double)cache.out);
+            time->cost = time->end + FY_TRACE_TRAFFIC_SHARE *
+                                         ((double)cache.in + (double)cache.out);
         }
     }
     free(cache.heap.rows);
@@ -386,7 +380,7 @@ fy_planner_traffic(struct fy_planner *planner)
     }
     if (status == FY_OK) {
         time.kernels = options->kernel_bytes;
-        time.start = (double)options->overlap_bytes / STEP_SHARE;
+        time.start = (double)options->overlap_bytes / FY_TRACE_STEP_SHARE;
         status = fy_trace_run(&trace, planner->options.budget_bytes,
                               schedule->overlaps ? &time : NULL,
                               &planner->plan.predicted);

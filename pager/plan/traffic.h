@@ -8,6 +8,13 @@
 
 #include "pager/plan/build.h"
 
+/* Plans are compared by time and this share of their traffic: others use the link, too, and
+ * guesses are wrong. A step costs that part of options.overlap_bytes. */
+#define FY_TRACE_TRAFFIC_SHARE 0.1
+enum {
+    FY_TRACE_STEP_SHARE = 12
+};
+
 struct fy_trace_tile {
     uint64_t bytes;        /* bytes of the declared elements, which a copy
                             * moves */
@@ -36,9 +43,7 @@ struct fy_trace_time {
     double kernels; /* of all steps; */
     double start;   /* of each one besides */
     double end;
-    /* By which plans are compared: the end, and a share of the traffic, for others use
-     * the link, too, and guesses are wrong. */
-    double cost;
+    double cost;   /* the end and the share of the traffic */
     bool gives_up; /* the schedule's: the better one */
     bool evicts;   /* room is short */
 };

@@ -308,7 +308,7 @@ product(struct worker *w, struct buffer *a, struct buffer *b, struct buffer *c)
     }
 }
 
-/* A child makes products of its own, while the parent changes what both have. */
+/* A child makes products, while the parent changes what both have. */
 static void
 in_child(struct worker *w, struct buffer *a, struct buffer *b, struct buffer *c)
 {

@@ -299,6 +299,44 @@ START_TEST(test_waste_ends)
 }
 END_TEST
 
+/* Two operands in one object that the program has written are one bad use. */
+START_TEST(test_waste_counts_a_call_once)
+{
+    begin();
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    for (int i = 0; i < 2; i++) {
+        struct fy_view halves[] = {view_of(BYTES / 2, FY_ACCESS_IN),
+                                   view_of(BYTES / 2, FY_ACCESS_IN)};
+        struct fy_hold hold;
+        uint64_t budget = 2 << 20;
+        halves[1].host += BYTES / 2;
+        memset(host, i, BYTES);
+        fy_memory_hold(&memory, device, halves, 2, &budget, 0, &hold);
+        ck_assert_uint_eq(hold.count, 2);
+        hold.rows[0].placed = hold.rows[1].placed = true;
+        fy_memory_release(&memory, &hold, FY_HOLD_RAN);
+    }
+    end();
+}
+END_TEST
+
+/* Pages of a result are not looked at before they are there. */
+START_TEST(test_results_are_looked_at_once)
+{
+    struct fy_hold hold;
+    uint64_t budget = 2 << 20;
+    begin();
+    struct fy_view view = view_of(BYTES, FY_ACCESS_OUT);
+    ck_assert_int_eq(use(0, BYTES, FY_ACCESS_IN, true), BYTES);
+    requests = 0;
+    fy_memory_hold(&memory, device, &view, 1, &budget, 0, &hold);
+    ck_assert_uint_eq(hold.count, 1);
+    ck_assert_uint_eq(requests, 1); /* takes the protection off */
+    fy_memory_release(&memory, &hold, FY_HOLD_UNUSED);
+    end();
+}
+END_TEST
+
 /* A mirror that other calls needed before it was used again is not made again at once. */
 START_TEST(test_evicted_unused)
 {
@@ -718,6 +756,8 @@ main(void)
     tcase_add_test(tcase, test_parts_of_pages_are_copied);
     tcase_add_test(tcase, test_results_are_clean_and_failures_are_not);
     tcase_add_loop_test(tcase, test_waste_ends, 0, 2);
+    tcase_add_test(tcase, test_waste_counts_a_call_once);
+    tcase_add_test(tcase, test_results_are_looked_at_once);
     tcase_add_test(tcase, test_evicted_unused);
     tcase_add_test(tcase, test_shared_memory_has_no_object);
     tcase_add_loop_test(tcase, test_pinned_memory, 0, 3);

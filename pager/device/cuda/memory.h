@@ -37,7 +37,7 @@ struct cuda_memory {
     uint64_t backed_bytes;     /* that the card has given us */
     uint64_t kept_bytes;       /* allocated for longer than one call */
     uint64_t promised_bytes;   /* that will be */
-    uint64_t mirror_bytes; /* allocated for as long as nobody else wants them */
+    uint64_t mirror_bytes; /* given up when other processes want the memory */
     /* budget.c: */
     uint64_t card_bytes;      /* of the whole card, that processes share */
     struct cuda_share *share; /* NULL: as if there were no other */

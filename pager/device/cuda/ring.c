@@ -339,7 +339,7 @@ finish(struct cuda_ring *ring, struct job *job, int status)
     }
 }
 
-/* Threads that a job has, as they count against others: nobody waits for old content yet. */
+/* Threads that a job has, as they count against others: no step waits for old content yet. */
 static unsigned
 weight(const struct job *job)
 {
