@@ -69,31 +69,39 @@ fy_mirrors_place(struct fy_replica_table *table, const struct fy_schedule *s)
     }
 }
 
-/* Returns true if an earlier row of the hold has the same bytes. */
-static bool
-is_repeated(const struct fy_hold *hold, unsigned i)
+/* Returns how many of the bytes at *at no row has copied in yet. If that is 0, *at moves
+ * behind the copied bytes. */
+static uint64_t
+not_copied(const struct fy_hold *hold, uintptr_t *at, uint64_t bytes)
 {
-    const struct fy_held *of = &hold->rows[i];
-    for (unsigned j = 0; j < i; j++) {
-        const struct fy_held *row = &hold->rows[j];
-        if (row->placed && row->reads && row->lo <= of->lo &&
-            row->hi >= of->hi) {
-            return true;
+    for (unsigned i = 0; i < hold->count; i++) {
+        const struct fy_held *row = &hold->rows[i];
+        if (row->copied <= *at) { /* also a row without a tile in the mirror */
+            continue;
         }
+        if (row->lo <= *at) {
+            *at = row->copied;
+            return 0;
+        }
+        bytes = row->lo - *at < bytes ? row->lo - *at : bytes;
     }
-    return false;
+    return bytes;
 }
 
 /* Enqueues the row's stale bytes below `to' that have not been copied yet. */
 static int
-copy_below(struct fy_held *held, uintptr_t to, struct fy_lane *in,
-           uint64_t *bytes_in)
+copy_below(const struct fy_hold *hold, struct fy_held *held, uintptr_t to,
+           struct fy_lane *in, uint64_t *bytes_in)
 {
     uint64_t bytes;
 
     while (held->copied < to && fy_held_stale(held, &held->copied, &bytes) &&
            held->copied < to) {
         bytes = bytes < to - held->copied ? bytes : to - held->copied;
+        bytes = not_copied(hold, &held->copied, bytes);
+        if (bytes == 0) {
+            continue;
+        }
         struct fy_copy copy = {.direction = FY_TO_DEVICE};
         copy.view = (struct fy_view){.host = (char *)held->copied,
                                      .element_bytes = 1,
@@ -143,10 +151,9 @@ fy_mirrors_copy(struct fy_hold *hold, const struct fy_replica *r,
     }
     for (unsigned i = 0; status == 0 && hold && i < hold->count; i++) {
         struct fy_held *held = &hold->rows[i];
-        if (held->placed && held->reads && lo < held->hi && hi > held->lo &&
-            !is_repeated(hold, i)) {
-            status =
-                copy_below(held, hi < held->hi ? hi : held->hi, in, bytes_in);
+        if (held->placed && held->reads && lo < held->hi && hi > held->lo) {
+            status = copy_below(hold, held, hi < held->hi ? hi : held->hi, in,
+                                bytes_in);
         }
     }
     return status;
